@@ -1,0 +1,95 @@
+//! The engine's settings. Connectors and the service have their own.
+use crate::types::Partitioner;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is promised for outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Outputs, positions and state change together.
+    ExactlyOnce,
+    /// Outputs are visible as they are produced; after a crash some are produced again. State is exact under both.
+    AtLeastOnce,
+}
+
+/// Settings of one stage on one instance.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Exactly-once or at-least-once.
+    pub guarantee: Guarantee,
+    /// Time between barriers. Also the largest part of the latency of outputs.
+    pub epoch_interval: Duration,
+    /// Where local copies of shards, spill files and the instance's lock live.
+    pub state_dir: PathBuf,
+    /// `S` in single mode.
+    pub shards: u32,
+    /// `G`; None takes [`crate::types::KeyGroups::default_max_parallelism`] of the shards.
+    pub max_parallelism: Option<u32>,
+    /// The hash for key groups.
+    pub partitioner: Partitioner,
+    /// Threads that read, decode and run stateless operators.
+    pub source_lanes: u32,
+    /// Threads that own key groups, for each re-keying of the job.
+    pub keyed_lanes: u32,
+    /// The process's memory budget in bytes, split by [`Config::budget`].
+    pub memory_bytes: usize,
+    /// Records with a timestamp further ahead of the clock follow the bad-record policy (brokers refuse more than an hour).
+    pub max_future: Duration,
+    /// Take over from a live instance instead of waiting as a spare.
+    pub take_over: bool,
+    /// Go on without state when the pointers of a known stage are gone (EP-6): state starts empty at the start positions.
+    pub accept_lost_pointers: bool,
+    /// How often an idle stage commits its pointer again; well below the offsets' retention (EP-10).
+    pub recommit_interval: Duration,
+    /// An epoch is closed early when sending its outputs would take more than a quarter of this.
+    pub transaction_timeout: Duration,
+    /// How often a refusal by the broker of the same outputs is tried again before the job stops (EP-8).
+    pub refusal_retries_max: u32,
+}
+
+impl Config {
+    /// Defaults with the given state directory.
+    #[must_use]
+    pub fn new(state_dir: impl Into<PathBuf>) -> Config {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        Config {
+            guarantee: Guarantee::ExactlyOnce,
+            epoch_interval: Duration::from_millis(1000),
+            state_dir: state_dir.into(),
+            shards: 4,
+            max_parallelism: None,
+            partitioner: Partitioner::Murmur2,
+            source_lanes: 1,
+            keyed_lanes: (cores / 2).max(1),
+            memory_bytes: 512 << 20,
+            max_future: Duration::from_secs(3000),
+            take_over: false,
+            accept_lost_pointers: false,
+            recommit_interval: Duration::from_secs(600),
+            transaction_timeout: Duration::from_secs(15),
+            refusal_retries_max: 3,
+        }
+    }
+
+    /// How the memory budget is split.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        let eighth = self.memory_bytes / 8;
+        Budget { maps_bytes: eighth * 2, dirty_bytes: eighth, outputs_bytes: eighth, backend_bytes: eighth * 2, producer_bytes: eighth }
+    }
+}
+
+/// The memory budget's parts, in bytes. What is left of the process's budget is for prefetch and the channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// All typed maps together.
+    pub maps_bytes: usize,
+    /// Dirty entries and changes in flight: high-water mark, crossing it asks for a barrier.
+    pub dirty_bytes: usize,
+    /// Output buffers: high-water mark; beyond it they are spilled.
+    pub outputs_bytes: usize,
+    /// Block cache and write buffers of all shards.
+    pub backend_bytes: usize,
+    /// The producer's queue.
+    pub producer_bytes: usize,
+}

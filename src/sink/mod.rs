@@ -1,0 +1,162 @@
+//! Where outputs go: into the log's transaction ([`Log`], Kafka), or through the outbox of a section ([`OutboxSink`], anything else).
+use crate::types::{OutputRef, Position, Sequence, Shard};
+
+/// What a failed call to the log allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogErrorKind {
+    /// The same call may be repeated with the same arguments.
+    Retriable,
+    /// The transaction must be aborted; it has certainly not been committed.
+    Abortable,
+    /// Another holder of the name, or the broker's own time-out, has fenced this session.
+    Fenced,
+    /// The session is of no more use and the outcome of an open transaction is unknown: open a new session and read the pointers.
+    SessionLost,
+    /// The log refuses this output for good (too large, bad timestamp): never part of the transaction.
+    OutputRefused,
+    /// Going on cannot work (authorisation, configuration, group in use): exit 13.
+    Fatal,
+}
+
+/// A failed call to the log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{context}: {reason}")]
+pub struct LogError {
+    /// What it allows.
+    pub kind: LogErrorKind,
+    /// Which call, on what.
+    pub context: String,
+    /// What the log said.
+    pub reason: String,
+}
+
+/// What is committed for one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Topic of the partition.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The offset; None when nothing is committed.
+    pub offset: Option<i64>,
+    /// The metadata as raw bytes, which anybody may have written. None when there is none.
+    pub metadata: Option<Vec<u8>>,
+}
+
+/// One partition of a commit: offset with the pointer as its metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitEntry {
+    /// Where to go on.
+    pub position: Position,
+    /// The pointer's text.
+    pub pointer: String,
+}
+
+/// Publishes an epoch atomically: outputs, offsets and pointer change together or not at all. Driven by one thread.
+///
+/// The calls of a transaction come in the order `begin`, `send`*, `drain`, `send_offsets`, `commit`; `abort` instead of any of the later
+/// ones. No call has a default: each affects durability.
+pub trait Log: Send {
+    /// Drops the session, if any, and opens a new one under the same name: every earlier holder is fenced and its open transaction is
+    /// decided before this returns (`init_transactions`).
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn open_session(&mut self) -> Result<(), LogError>;
+    /// What is committed for every partition of the stage, read stable: waits until no transaction on them is undecided.
+    /// Needs no session and fences nobody.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn committed(&mut self) -> Result<Vec<Committed>, LogError>;
+    /// Whether another consumer is a member of the stage's group (single mode refuses to start then). False for logs without groups.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn group_has_members(&mut self) -> Result<bool, LogError>;
+    /// Opens a transaction.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn begin(&mut self) -> Result<(), LogError>;
+    /// Hands an output to the transaction. Waits when the client's queue is full. An error means the output is not in it.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError>;
+    /// Waits until every output of the transaction was acknowledged.
+    ///
+    /// # Errors
+    /// The first refusal or failure of a delivery.
+    fn drain(&mut self) -> Result<(), LogError>;
+    /// Adds offsets and pointers to the transaction.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError>;
+    /// Commits. Any error but `Abortable` and `Retriable` leaves the outcome unknown.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn commit(&mut self) -> Result<(), LogError>;
+    /// Aborts.
+    ///
+    /// # Errors
+    /// An error leaves the outcome unknown.
+    fn abort(&mut self) -> Result<(), LogError>;
+    /// True when the session's error callback has fired since the last `open_session` (EP-5: rebuild before the next transaction).
+    fn session_is_suspect(&self) -> bool;
+    /// For at-least-once: a second way out, not transactional, whose outputs are visible at once. None when the log has none.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn eager_sender(&mut self) -> Result<Option<Box<dyn EagerSender>>, LogError>;
+    /// Ordered shutdown.
+    fn close(&mut self);
+}
+
+/// Sends outputs as they are produced (at-least-once mode).
+pub trait EagerSender: Send {
+    /// Hands out one output; waits when the client's queue is full.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError>;
+    /// Waits until every output so far was acknowledged.
+    ///
+    /// # Errors
+    /// The first failed delivery since the last call.
+    fn drain(&mut self) -> Result<(), LogError>;
+}
+
+/// Names a log sink's target and its limits; connectors make these for [`crate::topology::Topology`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogTarget {
+    /// The topic.
+    pub topic: String,
+    /// Largest key + value + headers in bytes that the log takes; larger outputs follow the bad-record policy (EP-8).
+    pub max_bytes: usize,
+}
+
+/// A failure of an outbox sink.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Tried again with back-off for as long as it takes.
+    #[error("{0}")]
+    Retriable(String),
+    /// Stops the job with exit code 13.
+    #[error("{0}")]
+    Fatal(String),
+}
+
+/// A sink that is not the log. Outputs lie in the shard's section; after the commit they are delivered in sequence order, possibly more
+/// than once: the sink stores the sequence per shard in the same act and takes what is not greater for done.
+pub trait OutboxSink: Send {
+    /// For messages.
+    fn describe(&self) -> String;
+    /// Delivers what `shard` emitted in section `sequence`, durably, or does nothing when it already has.
+    ///
+    /// # Errors
+    /// [`SinkError`]
+    fn deliver(&mut self, shard: Shard, sequence: Sequence, outputs: &mut dyn Iterator<Item = OutputRef<'_>>) -> Result<(), SinkError>;
+}

@@ -1,0 +1,63 @@
+//! The local copy of a shard's state: what the map reads on a miss and what committed epochs are applied to.
+use super::changes::Change;
+use super::StateError;
+use crate::types::{Digest, EpochId, Sequence, Shard};
+use std::sync::Arc;
+
+pub mod memory;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
+
+/// The committed section that a backend equals, recorded in the same atomic write as its changes (EP-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    /// The section's sequence.
+    pub sequence: Sequence,
+    /// Its epoch.
+    pub epoch: EpochId,
+    /// Digest of the epoch object's footer.
+    pub footer: Digest,
+}
+
+/// One shard's local copy. Read by keyed lanes, written by the commit driver alone.
+pub trait Backend: Send + Sync {
+    /// Looks up the values of `keys` together; `out` is cleared and gets one item per key, in order.
+    ///
+    /// # Errors
+    /// [`StateError`]; never "absent" for a read that failed.
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Option<Vec<u8>>>) -> Result<(), StateError>;
+    /// Applies a committed section: all changes and `applied` in one atomic write.
+    ///
+    /// # Errors
+    /// [`StateError`]; nothing was applied then.
+    fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError>;
+    /// The section that the local copy equals; None for an empty copy.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn applied(&self) -> Result<Option<Applied>, StateError>;
+    /// Visits every state entry in key order (not the backend's own rows). For tests and tools.
+    ///
+    /// # Errors
+    /// [`StateError`]; a failed read is an error and never the end of the data.
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StateError>;
+    /// Writes what is in memory to disk, so that the tail to replay after a crash stays short.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn flush(&self) -> Result<(), StateError>;
+}
+
+/// Opens and wipes the local copies of one process.
+pub trait BackendFactory: Send + Sync {
+    /// Opens a shard's copy, creating an empty one when there is none.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`] when it cannot be opened: [`BackendFactory::wipe`] it and open again.
+    fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError>;
+    /// Removes a shard's copy; it must not be open.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn wipe(&self, shard: Shard) -> Result<(), StateError>;
+}

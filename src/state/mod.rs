@@ -1,0 +1,47 @@
+//! Keyed state: one typed map per lane and state over one backend per shard.
+//!
+//! A record costs a hash look-up in the [`map`]; at the barrier the lane encodes its dirty entries into a [`changes::ChangeSet`]; entries
+//! are pinned while dirty or in an epoch that has not been applied to the [`backend`] yet.
+pub mod backend;
+pub mod changes;
+pub mod envelope;
+pub mod key; // contract in docs/format/state.md
+pub mod map;
+
+pub use backend::{Applied, Backend, BackendFactory};
+pub use changes::{Change, ChangeSet};
+pub use key::{KeyRef, StateId};
+pub use map::{MapLimits, TypedMap};
+
+/// What went wrong with state.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The local copy of a shard is damaged: thrown away and restored from the store.
+    #[error("local state of shard {shard} at {path} is damaged: {reason}; it is restored from the checkpoint store")]
+    Damaged {
+        /// The shard.
+        shard: u32,
+        /// Directory of the local copy.
+        path: String,
+        /// What the backend said.
+        reason: String,
+    },
+    /// A value of the state does not decode under the codec that the topology gives it.
+    #[error("state {state}: {reason}; give the state the codec it was written with, or a new state name")]
+    Codec {
+        /// `operator/state`.
+        state: String,
+        /// What the codec said.
+        reason: String,
+    },
+    /// The machine: disk full, no permission.
+    #[error("local state of shard {shard} at {path}: {reason}")]
+    Io {
+        /// The shard.
+        shard: u32,
+        /// Directory of the local copy.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+}

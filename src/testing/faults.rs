@@ -1,0 +1,174 @@
+//! Named fail points at the steps of the commit protocol, and switches that each break one protection on purpose.
+//!
+//! Compiled in always, off unless asked for: `KEYFOLD_FAULTS` is read by [`Faults::from_env`] only, which programs for tests call.
+//! Grammar: `item;item`, an item being `point=action[@k]` (act when the point is reached for the k-th time, default 1) with action
+//! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`; or `break:EP-n` (a protection is off).
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Every fail point, in the order in which an epoch passes them; the last four belong to start and restore.
+pub const POINTS: [&str; 16] = [
+    "barrier_aligned",
+    "object_built",
+    "object_staged",
+    "object_renamed",
+    "post_manifest",
+    "txn_begun",
+    "outputs_half_sent",
+    "outputs_sent",
+    "post_send_offsets",
+    "post_commit",
+    "pre_apply",
+    "mid_apply",
+    "post_apply",
+    "post_init",
+    "mid_restore",
+    "pre_genesis_commit",
+];
+
+/// What a fail point does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// SIGKILL to the own process.
+    Kill,
+    /// SIGSTOP to the own process.
+    Stop,
+    /// The step fails with an error.
+    Error,
+    /// The step takes longer.
+    Sleep(Duration),
+}
+
+#[derive(Debug)]
+struct Point {
+    action: Action,
+    at: u64,
+    seen: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    points: HashMap<String, Point>,
+    broken: HashSet<String>,
+}
+
+/// The fail points of one runtime. Cheap to clone; the default does nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    inner: Option<Arc<Inner>>,
+}
+
+/// A fail point that was told to fail.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("fail point {0} was told to fail")]
+pub struct Injected(pub String);
+
+impl Faults {
+    /// No faults.
+    #[must_use]
+    pub fn none() -> Faults {
+        Faults::default()
+    }
+
+    /// Reads `KEYFOLD_FAULTS`.
+    ///
+    /// # Errors
+    /// Names the item that does not parse.
+    pub fn from_env() -> Result<Faults, String> {
+        match std::env::var("KEYFOLD_FAULTS") {
+            Ok(text) => Faults::parse(&text),
+            Err(_) => Ok(Faults::none()),
+        }
+    }
+
+    /// Parses the grammar above.
+    ///
+    /// # Errors
+    /// Names the item that does not parse.
+    pub fn parse(text: &str) -> Result<Faults, String> {
+        let mut inner = Inner::default();
+        for item in text.split(';').map(str::trim).filter(|i| !i.is_empty()) {
+            if let Some(id) = item.strip_prefix("break:") {
+                inner.broken.insert(id.to_owned());
+                continue;
+            }
+            let (name, action) = item.split_once('=').ok_or_else(|| format!("fault item {item}: no '='"))?;
+            if !POINTS.contains(&name) {
+                return Err(format!("fault item {item}: no such point; the points are {}", POINTS.join(", ")));
+            }
+            let (action, at) = match action.split_once('@') {
+                Some((action, k)) => (action, k.parse().map_err(|_| format!("fault item {item}: {k} is not a count"))?),
+                None => (action, 1),
+            };
+            let action = match action {
+                "kill" => Action::Kill,
+                "stop" => Action::Stop,
+                "error" => Action::Error,
+                other => match other.strip_prefix("sleep:").and_then(|ms| ms.parse().ok()) {
+                    Some(ms) => Action::Sleep(Duration::from_millis(ms)),
+                    None => return Err(format!("fault item {item}: no such action")),
+                },
+            };
+            inner.points.insert(name.to_owned(), Point { action, at, seen: AtomicU64::new(0) });
+        }
+        let any = !inner.points.is_empty() || !inner.broken.is_empty();
+        Ok(Faults { inner: any.then(|| Arc::new(inner)) })
+    }
+
+    /// Passes a fail point.
+    ///
+    /// # Errors
+    /// When the point was told to fail.
+    pub fn at(&self, name: &str) -> Result<(), Injected> {
+        debug_assert!(POINTS.contains(&name), "unknown fail point {name}");
+        let Some(point) = self.inner.as_ref().and_then(|i| i.points.get(name)) else { return Ok(()) };
+        if point.seen.fetch_add(1, Ordering::Relaxed) + 1 != point.at {
+            return Ok(());
+        }
+        eprintln!("fail point {name}: {:?}", point.action);
+        match &point.action {
+            Action::Kill => signal_self(libc::SIGKILL),
+            Action::Stop => signal_self(libc::SIGSTOP),
+            Action::Sleep(time) => std::thread::sleep(*time),
+            Action::Error => return Err(Injected(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// True when the protection of this invariant (`EP-1` ...) is switched off on purpose.
+    #[must_use]
+    pub fn broken(&self, id: &str) -> bool {
+        self.inner.as_ref().is_some_and(|i| i.broken.contains(id))
+    }
+}
+
+#[allow(unsafe_code)]
+fn signal_self(signal: libc::c_int) {
+    // SAFETY: both calls take plain integers and touch no memory of ours.
+    unsafe {
+        libc::kill(libc::getpid(), signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kth_pass_fails_and_only_it() {
+        let faults = Faults::parse("post_manifest=error@2; break:EP-3").expect("valid");
+        assert!(faults.at("post_manifest").is_ok());
+        assert_eq!(faults.at("post_manifest"), Err(Injected("post_manifest".into())));
+        assert!(faults.at("post_manifest").is_ok());
+        assert!(faults.broken("EP-3") && !faults.broken("EP-4"));
+    }
+
+    #[test]
+    fn unknown_points_and_actions_are_refused() {
+        for text in ["nowhere=kill", "post_manifest=explode", "post_manifest", "post_manifest=kill@x"] {
+            assert!(Faults::parse(text).is_err(), "{text}");
+        }
+    }
+}

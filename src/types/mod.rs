@@ -1,0 +1,18 @@
+//! Terms shared by the whole engine. Imports nothing of the engine.
+pub mod clock;
+pub mod codec;
+pub mod hash;
+pub mod ids;
+pub mod key_groups;
+pub mod output;
+pub mod position;
+pub mod record;
+
+pub use clock::{Clock, SystemClock};
+pub use codec::{Codec, CodecError};
+pub use hash::Partitioner;
+pub use ids::{Digest, EpochId, Incarnation, Lease, Link, Place, Sequence, Shard};
+pub use key_groups::{KeyGroup, KeyGroups};
+pub use output::{OutputFrames, OutputRef};
+pub use position::{Position, TopicInfo};
+pub use record::{Header, Headers, NoHeaders, Origin, OwnedHeaders, RecordRef, TimestampMs};

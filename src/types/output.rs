@@ -1,0 +1,223 @@
+//! Outputs on their way from a lane to the publisher: framed bytes, so that they can be spilled to a file and kept in an outbox.
+//!
+//! Frame, big-endian: `sink u16 | flags u8 | timestamp i64 | partition i32 | key_len u32 | value_len u32 | headers_len u32 | key | value |
+//! headers`. Flags: 1 = key present, 2 = value present. Partition -1 lets the sink's partitioner choose. Headers: `count u16`, then per
+//! header `key_len u16 | key | value_len i32 (-1 null) | value`; absent when headers_len is 0.
+use super::record::{Header, TimestampMs};
+
+const FIXED: usize = 2 + 1 + 8 + 4 + 4 + 4 + 4;
+const HAS_KEY: u8 = 1;
+const HAS_VALUE: u8 = 2;
+
+/// One output, borrowed from its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputRef<'a> {
+    /// Index of the sink in the topology.
+    pub sink: u16,
+    /// Event timestamp.
+    pub timestamp: TimestampMs,
+    /// Explicit partition, or -1 for the sink's partitioner.
+    pub partition: i32,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value, None for a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Encoded headers, see [`decode_headers`].
+    pub headers: &'a [u8],
+}
+
+/// Encodes headers; empty for none.
+#[must_use]
+pub fn encode_headers(headers: &[Header]) -> Vec<u8> {
+    let mut out = Vec::new();
+    if headers.is_empty() {
+        return out;
+    }
+    out.extend_from_slice(&(headers.len().min(usize::from(u16::MAX)) as u16).to_be_bytes());
+    for h in headers.iter().take(usize::from(u16::MAX)) {
+        let key = &h.key.as_bytes()[..h.key.len().min(usize::from(u16::MAX))];
+        out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+        out.extend_from_slice(key);
+        match &h.value {
+            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            Some(v) => {
+                out.extend_from_slice(&(v.len() as i32).to_be_bytes());
+                out.extend_from_slice(v);
+            }
+        }
+    }
+    out
+}
+
+/// Decodes what [`encode_headers`] wrote; None when it is damaged.
+#[must_use]
+pub fn decode_headers(bytes: &[u8]) -> Option<Vec<Header>> {
+    if bytes.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut cursor = Cursor { bytes };
+    let count = u16::from_be_bytes(cursor.array()?);
+    let mut out = Vec::with_capacity(usize::from(count).min(64));
+    for _ in 0..count {
+        let key_len = u16::from_be_bytes(cursor.array()?);
+        let key = String::from_utf8(cursor.take(usize::from(key_len))?.to_vec()).ok()?;
+        let value_len = i32::from_be_bytes(cursor.array()?);
+        let value = if value_len < 0 { None } else { Some(cursor.take(value_len as usize)?.to_vec()) };
+        out.push(Header { key, value });
+    }
+    Some(out)
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.bytes.split_at_checked(n)?;
+        self.bytes = tail;
+        Some(head)
+    }
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+}
+
+/// A run of framed outputs of one shard, in the order in which they were emitted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputFrames {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl OutputFrames {
+    /// Frames read back from a spill file or an outbox. [`OutputFrames::iter`] stops with an error at damage.
+    #[must_use]
+    pub fn from_parts(bytes: Vec<u8>, count: u64) -> Self {
+        OutputFrames { bytes, count }
+    }
+    /// Appends one output.
+    pub fn push(&mut self, out: &OutputRef<'_>) {
+        let key = out.key.unwrap_or_default();
+        let value = out.value.unwrap_or_default();
+        let flags = u8::from(out.key.is_some()) * HAS_KEY + u8::from(out.value.is_some()) * HAS_VALUE;
+        self.bytes.reserve(FIXED + key.len() + value.len() + out.headers.len());
+        self.bytes.extend_from_slice(&out.sink.to_be_bytes());
+        self.bytes.push(flags);
+        self.bytes.extend_from_slice(&out.timestamp.to_be_bytes());
+        self.bytes.extend_from_slice(&out.partition.to_be_bytes());
+        for len in [key.len(), value.len(), out.headers.len()] {
+            self.bytes.extend_from_slice(&(len as u32).to_be_bytes());
+        }
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(out.headers);
+        self.count += 1;
+    }
+    /// Appends all of `other`.
+    pub fn append(&mut self, other: &OutputFrames) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.count += other.count;
+    }
+    /// The outputs in order; an `Err` item (once, last) when the bytes are damaged.
+    pub fn iter(&self) -> impl Iterator<Item = Result<OutputRef<'_>, DamagedFrame>> {
+        FrameIter { cursor: Cursor { bytes: &self.bytes }, failed: false }
+    }
+    /// Number of outputs.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+    /// No outputs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+    /// The framed bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    /// Empties it, keeping the allocation.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+}
+
+/// Framed outputs that do not parse: a damaged spill file or outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("framed outputs are damaged")]
+pub struct DamagedFrame;
+
+struct FrameIter<'a> {
+    cursor: Cursor<'a>,
+    failed: bool,
+}
+
+impl<'a> FrameIter<'a> {
+    fn parse(&mut self) -> Option<OutputRef<'a>> {
+        let c = &mut self.cursor;
+        let sink = u16::from_be_bytes(c.array()?);
+        let [flags] = c.array()?;
+        let timestamp = i64::from_be_bytes(c.array()?);
+        let partition = i32::from_be_bytes(c.array()?);
+        let key_len = u32::from_be_bytes(c.array()?) as usize;
+        let value_len = u32::from_be_bytes(c.array()?) as usize;
+        let headers_len = u32::from_be_bytes(c.array()?) as usize;
+        let key = c.take(key_len)?;
+        let value = c.take(value_len)?;
+        let headers = c.take(headers_len)?;
+        Some(OutputRef {
+            sink,
+            timestamp,
+            partition,
+            key: (flags & HAS_KEY != 0).then_some(key),
+            value: (flags & HAS_VALUE != 0).then_some(value),
+            headers,
+        })
+    }
+}
+
+impl<'a> Iterator for FrameIter<'a> {
+    type Item = Result<OutputRef<'a>, DamagedFrame>;
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.cursor.bytes.is_empty() {
+            return None;
+        }
+        let parsed = self.parse();
+        self.failed = parsed.is_none();
+        Some(parsed.ok_or(DamagedFrame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_and_empty_are_told_apart_and_headers_come_back() {
+        let headers = vec![
+            Header { key: "a".into(), value: Some(vec![1, 2]) },
+            Header { key: "a".into(), value: None },
+        ];
+        let encoded = encode_headers(&headers);
+        let outs = [
+            OutputRef { sink: 1, timestamp: -1, partition: -1, key: None, value: Some(b""), headers: b"" },
+            OutputRef { sink: 2, timestamp: 7, partition: 3, key: Some(b"k"), value: None, headers: &encoded },
+        ];
+        let mut frames = OutputFrames::default();
+        outs.iter().for_each(|o| frames.push(o));
+        let back: Vec<_> = frames.iter().collect::<Result<_, _>>().expect("whole");
+        assert_eq!(back, outs);
+        assert_eq!(decode_headers(back[1].headers).expect("headers"), headers);
+    }
+
+    #[test]
+    fn a_cut_frame_is_an_error_and_not_the_end() {
+        let mut frames = OutputFrames::default();
+        frames.push(&OutputRef { sink: 0, timestamp: 0, partition: -1, key: Some(b"key"), value: Some(b"v"), headers: b"" });
+        let cut = OutputFrames::from_parts(frames.bytes()[..frames.bytes().len() - 1].to_vec(), 1);
+        assert_eq!(cut.iter().collect::<Vec<_>>(), vec![Err(DamagedFrame)]);
+    }
+}
