@@ -1,0 +1,51 @@
+# Every command that a contributor or the CI needs. `make` alone lists them.
+#
+# There is one cargo profile, release, and what belongs together is selected with --workspace: another profile, or a
+# single package with fewer features of its C++ dependencies, would compile RocksDB once more.
+
+CARGO  ?= cargo
+ROUNDS ?= 30
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo demo-kafka test lint ci kill-test kafka-fetch kafka-up kafka-down
+
+help: ## Lists the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+deps: ## Installs missing Debian packages (as root) and the Rust toolchain
+	@scripts/install-packages.sh
+
+build: deps ## Compiles everything
+	$(CARGO) build --release --workspace --all-targets --locked
+
+demo: deps ## Runs the demonstration: no Kafka needed
+	$(CARGO) run --release --locked -p keyfold-service -- demo
+
+demo-kafka: deps kafka-fetch ## Runs the demonstration on a Kafka broker of its own
+	$(CARGO) build --release --locked -p keyfold-service
+	scripts/demo-kafka.sh
+
+test: build kafka-fetch ## Runs all tests; those with Kafka start brokers of their own
+	$(CARGO) test --release --workspace --locked
+	$(CARGO) test --release --locked -p keyfold --no-default-features --lib
+
+lint: deps ## Checks formatting, clippy, documentation, shell scripts
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --no-deps --workspace --locked
+	scripts/lint-files.sh
+
+kill-test: build kafka-fetch ## Kills a job ROUNDS times (default 30) and checks exactly-once
+	$(CARGO) run --release --locked -p keyfold-e2e --bin kill-test -- --rounds $(ROUNDS)
+
+ci: ## Runs what the CI runs: lint, test, demo, kill-test
+	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo "kill-test ROUNDS=5"
+
+kafka-fetch: deps ## Fetches the jars of Kafka into .kafka/lib
+	@scripts/kafka/fetch.sh
+
+kafka-up: deps ## Starts a Kafka broker (KAFKA_PORT, default 9092; KAFKA_DIR, default .kafka/broker)
+	@scripts/kafka/up.sh
+
+kafka-down: ## Stops it; the data stays
+	@scripts/kafka/down.sh
