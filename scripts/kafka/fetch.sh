@@ -20,8 +20,8 @@ complete && exit 0
 for attempt in 1 2 3; do
     echo "fetching Kafka's jars into $kafka_lib (attempt $attempt of 3)" >&2
     rm -rf "$kafka_lib.new"
-    if mvn -B -q -Dstyle.color=never -f "$kafka_scripts/pom.xml" dependency:copy-dependencies \
-        -DincludeScope=runtime -DoutputDirectory="$kafka_lib.new" </dev/null >&2; then
+    if mvn -B -q -f "$kafka_scripts/pom.xml" dependency:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$kafka_lib.new" </dev/null 2>&1 | sed 's/\x1b\[[0-9;]*m//g' >&2; then
         # The marker moves with the jars: a directory that has it holds all of them.
         echo "$wanted" >"$kafka_lib.new/.complete"
         rm -rf "$kafka_lib"
