@@ -1,1 +1,11 @@
 //! Making epochs durable and finding them again: object format, stores, pointers, the pure decisions of the protocol, and restores.
+//!
+//! The folder is the path of an epoch: it is encoded as an [`object`], put in a [`store`] under a name that a [`Layout`] builds, named by
+//! a [`Pointer`], allowed to commit or refused by the [`protocol`], and found again along its [`chain`].
+pub mod object;
+pub mod pointer;
+pub mod store;
+
+pub use object::{EncodedObject, FormatError, Header, ObjectError, ObjectReader, Section, StateInfo};
+pub use pointer::Pointer;
+pub use store::{DirectoryStore, Layout, MemoryStore, ObjectPath, Store, StoreError, StoreErrorKind};

@@ -1,0 +1,120 @@
+//! Checkpoint stores: where epoch objects and commit records lie. Layout in docs/format/store.md.
+//!
+//! Objects are created once under a unique name and never overwritten (EP-2). When [`Store::put_new`] has returned, the object
+//! survives the loss of the machine's power (EP-1).
+mod directory;
+mod memory;
+mod path;
+mod sys;
+#[cfg(test)]
+mod tests;
+
+pub use directory::DirectoryStore;
+pub use memory::MemoryStore;
+pub use path::{Layout, ObjectPath, PathError};
+
+/// A checkpoint store. Used by the commit driver, restores and tools, from several threads and several processes at once.
+///
+/// No method has a default: each affects durability.
+pub trait Store: Send + Sync {
+    /// Creates an object, durably, from `parts` laid one behind the other; never overwrites. An object that is there already and is
+    /// identical byte by byte counts as created by this call: names are unique per attempt, so it is what an earlier try left.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`] when another object has the name. After any other error the object may or may not be there.
+    fn put_new(&self, path: &ObjectPath, parts: &[&[u8]]) -> Result<(), StoreError>;
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none.
+    fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError>;
+    /// Reads `len` bytes from `offset`; fewer when the object ends before.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such object.
+    fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError>;
+    /// The length of an object in bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none.
+    fn size(&self, path: &ObjectPath) -> Result<u64, StoreError>;
+    /// The objects right under `prefix` with their lengths, in order of name; empty when there are none. Unfinished writes are left
+    /// out.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a listing is complete or an error.
+    fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError>;
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none.
+    fn delete(&self, path: &ObjectPath) -> Result<(), StoreError>;
+    /// The store's id, drawn when it was made. Pointers carry it.
+    fn id(&self) -> u64;
+    /// What and where it is, for messages.
+    fn describe(&self) -> String;
+}
+
+/// What a failure of a store allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// Another object has the name.
+    AlreadyExists,
+    /// There is no such object.
+    NotFound,
+    /// May pass: the same call is tried again for as long as it takes.
+    Retriable,
+    /// Does not pass by itself: exit 13.
+    Fatal,
+}
+
+/// A failed call to a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another object has the name.
+    #[error(
+        "{path} exists already with other contents; another process writes to this job, or an object was copied in by hand"
+    )]
+    AlreadyExists {
+        /// The object's path.
+        path: String,
+    },
+    /// There is no such object.
+    #[error(
+        "{path} does not exist; bring it back from a copy of the checkpoint store, or point the job at the store that has it"
+    )]
+    NotFound {
+        /// The object's path.
+        path: String,
+    },
+    /// May pass: full, busy, interrupted, unreachable.
+    #[error("{path}: {reason}; tried again until it works: make room in the store or make it reachable")]
+    Retriable {
+        /// The object's path.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Does not pass by itself: permissions, a broken disk, a store that is none.
+    #[error("{path}: {reason}; check the store's permissions and its disk, then start again")]
+    Fatal {
+        /// The object's path.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// What it allows.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        match self {
+            StoreError::AlreadyExists { .. } => StoreErrorKind::AlreadyExists,
+            StoreError::NotFound { .. } => StoreErrorKind::NotFound,
+            StoreError::Retriable { .. } => StoreErrorKind::Retriable,
+            StoreError::Fatal { .. } => StoreErrorKind::Fatal,
+        }
+    }
+}
