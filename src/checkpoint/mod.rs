@@ -4,6 +4,7 @@
 //! a [`Pointer`], allowed to commit or refused by the [`protocol`], and found again along its [`chain`].
 pub mod object;
 pub mod pointer;
+pub mod protocol;
 pub mod store;
 
 pub use object::{EncodedObject, FormatError, Header, ObjectError, ObjectReader, Section, StateInfo};
