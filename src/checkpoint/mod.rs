@@ -2,11 +2,15 @@
 //!
 //! The folder is the path of an epoch: it is encoded as an [`object`], put in a [`store`] under a name that a [`Layout`] builds, named by
 //! a [`Pointer`], allowed to commit or refused by the [`protocol`], and found again along its [`chain`].
+pub mod chain;
+pub mod commit_log;
 pub mod object;
 pub mod pointer;
 pub mod protocol;
 pub mod store;
 
+pub use chain::{Chain, ResolvedEpoch, RestoreError, ShardState, Tail, store_knows};
+pub use commit_log::StoreLog;
 pub use object::{EncodedObject, FormatError, Header, ObjectError, ObjectReader, Section, StateInfo};
 pub use pointer::Pointer;
 pub use store::{DirectoryStore, Layout, MemoryStore, ObjectPath, Store, StoreError, StoreErrorKind};

@@ -12,6 +12,7 @@ mod tests;
 pub use directory::DirectoryStore;
 pub use memory::MemoryStore;
 pub use path::{Layout, ObjectPath, PathError};
+pub use sys::random;
 
 /// A checkpoint store. Used by the commit driver, restores and tools, from several threads and several processes at once.
 ///

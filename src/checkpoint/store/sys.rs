@@ -43,8 +43,11 @@ fn renameat2(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// 64 random bits from the system.
-pub(super) fn random() -> io::Result<u64> {
+/// 64 random bits from the system, for names that must be unique: incarnations, sessions, unfinished writes.
+///
+/// # Errors
+/// When the system has none to give.
+pub fn random() -> io::Result<u64> {
     let mut bytes = [0u8; 8];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_be_bytes(bytes))

@@ -1,0 +1,357 @@
+//! Finding committed state again: from a pointer to the sections of all shards, and from a section back along its parent links.
+//!
+//! Everything is verified before it is used: an object's footer against the digest in the link that led to it, header and sections
+//! against the footer. A section that the links do not reach (dropped, rewritten, fenced) is never looked at.
+use super::object::{Header, ObjectError, ObjectReader, Section};
+use super::pointer::{Pointer, job_hash};
+use super::protocol::{Expected, Refusal, check_object, check_origin};
+use super::store::{Layout, Store, StoreError};
+use crate::state::backend::Applied;
+use crate::types::{EpochId, Link, Position, Sequence, Shard, TimestampMs};
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+mod tests;
+
+/// A restore that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The local copy equals a section that the committed state was not made from: wipe it and plan again from empty.
+    #[error(
+        "the local copy of shard {shard} stands at sequence {sequence} of epoch {epoch}, which is not on the way to the committed \
+         section; it is thrown away and restored from the checkpoint store"
+    )]
+    NotOnChain {
+        /// The shard.
+        shard: Shard,
+        /// Sequence of the local copy.
+        sequence: Sequence,
+        /// Epoch of the local copy.
+        epoch: EpochId,
+    },
+    /// An object that the committed state needs is missing, damaged or cannot be read.
+    #[error("restoring shard {shard} needs sequence {sequence} of epoch {epoch}: {source}")]
+    Object {
+        /// The shard.
+        shard: Shard,
+        /// The section's sequence.
+        sequence: Sequence,
+        /// The epoch.
+        epoch: EpochId,
+        /// What is wrong with it; names its path and what to do.
+        source: ObjectError,
+    },
+    /// The object that the committed pointer names is missing, damaged or cannot be read.
+    #[error("the committed pointer names epoch {epoch}: {source}")]
+    Pointed {
+        /// The epoch.
+        epoch: EpochId,
+        /// What is wrong with it; names its path and what to do.
+        source: ObjectError,
+    },
+    /// An object that verifies and yet contradicts the link to it.
+    #[error(
+        "epoch object {path} does not fit the link to it (epoch {epoch}, shard {shard}): {reason}; it was written by another program or \
+         copied in from another job: bring back the checkpoint store as it was"
+    )]
+    Contradiction {
+        /// The object's path.
+        path: String,
+        /// The epoch.
+        epoch: EpochId,
+        /// The shard.
+        shard: Shard,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The object belongs to another job or configuration.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl RestoreError {
+    /// The store's failure, when it is one; a retriable one is worth trying again.
+    #[must_use]
+    pub fn store(&self) -> Option<&StoreError> {
+        match self {
+            RestoreError::Object {
+                source: ObjectError::Store(e),
+                ..
+            }
+            | RestoreError::Pointed {
+                source: ObjectError::Store(e),
+                ..
+            } => Some(e),
+            _ => None,
+        }
+    }
+}
+
+/// What has to be replayed over a shard's local copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    /// The shard.
+    pub shard: Shard,
+    /// The sections after the applied one up to the target, oldest first; empty when the copy is up to date.
+    pub links: Vec<Link>,
+}
+
+/// A shard as the committed pointer has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardState {
+    /// Link to its last committed section.
+    pub link: Link,
+    /// Where to go on reading.
+    pub positions: Vec<Position>,
+    /// Its watermark.
+    pub watermark: Option<TimestampMs>,
+    /// State of operators that is not keyed.
+    pub operator_state: Vec<u8>,
+    /// Sections up to this one have been delivered to outbox sinks.
+    pub outbox_delivered: Sequence,
+}
+
+/// What a pointer leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedEpoch {
+    /// Header of the object that the pointer names.
+    pub header: Header,
+    /// Every shard with a committed section.
+    pub shards: BTreeMap<Shard, ShardState>,
+}
+
+impl ResolvedEpoch {
+    /// The positions of all partitions, gathered from the shards' sections.
+    #[must_use]
+    pub fn positions(&self) -> Vec<Position> {
+        self.shards.values().flat_map(|s| s.positions.iter().cloned()).collect()
+    }
+    /// The highest sequence among the shards.
+    #[must_use]
+    pub fn max_sequence(&self) -> Sequence {
+        self.shards.values().map(|s| s.link.sequence).max().unwrap_or(0)
+    }
+    /// The links to the last committed sections, as a header and the driver keep them.
+    #[must_use]
+    pub fn links(&self) -> Vec<(Shard, Link)> {
+        self.shards.iter().map(|(shard, state)| (*shard, state.link)).collect()
+    }
+}
+
+/// Reads the objects of one stage.
+#[derive(Clone, Copy)]
+pub struct Chain<'a> {
+    store: &'a dyn Store,
+    layout: &'a Layout,
+    expected: &'a Expected,
+}
+
+impl<'a> Chain<'a> {
+    /// `expected` is what the objects must say.
+    #[must_use]
+    pub fn new(store: &'a dyn Store, layout: &'a Layout, expected: &'a Expected) -> Chain<'a> {
+        Chain {
+            store,
+            layout,
+            expected,
+        }
+    }
+
+    /// Opens the object that the committed pointer names, checks that the job can go on from it, and finds every shard's last
+    /// committed section.
+    ///
+    /// # Errors
+    /// [`RestoreError`], naming the object.
+    pub fn resolve(&self, pointer: &Pointer) -> Result<ResolvedEpoch, RestoreError> {
+        let epoch = pointer.epoch;
+        let path = self.layout.epoch(epoch);
+        let pointed = |source| RestoreError::Pointed { epoch, source };
+        let object = ObjectReader::open(self.store, &path, Some(pointer.footer)).map_err(pointed)?;
+        check_object(object.header(), self.expected)?;
+        self.check_epoch(&object, epoch, Shard(0))?;
+        let ids = (job_hash(self.layout.job(), self.layout.stage()), self.store.id());
+        if (pointer.job, pointer.store) != ids {
+            return Err(self.contradiction(
+                epoch,
+                Shard(0),
+                "the pointer is another job's or leads into another store".into(),
+            ));
+        }
+        let mut shards = BTreeMap::new();
+        for shard in (0..object.header().groups.shards).map(Shard) {
+            if let Some(link) = object.link(shard) {
+                shards.insert(shard, self.shard_state(&object, shard, link)?);
+            }
+        }
+        Ok(ResolvedEpoch {
+            header: object.header().clone(),
+            shards,
+        })
+    }
+
+    fn shard_state(&self, object: &ObjectReader<'_>, shard: Shard, link: Link) -> Result<ShardState, RestoreError> {
+        let section = if link.footer == object.footer() && link.epoch == object.header().epoch {
+            self.section_of(object, shard, &link, false)?
+        } else {
+            self.section_with(shard, &link, false)?
+        };
+        Ok(ShardState {
+            link,
+            positions: section.positions,
+            watermark: section.watermark,
+            operator_state: section.operator_state,
+            outbox_delivered: section.outbox_delivered,
+        })
+    }
+
+    /// Plans how to bring a local copy that stands at `applied` (None: empty) to `target`. Collects links only: the tail may be long.
+    ///
+    /// # Errors
+    /// [`RestoreError::NotOnChain`] when the copy must be wiped first; any other when an object of the chain is missing or damaged.
+    pub fn plan(&self, shard: Shard, target: Link, applied: Option<Applied>) -> Result<Tail, RestoreError> {
+        let not_on_chain = |a: Applied| RestoreError::NotOnChain {
+            shard,
+            sequence: a.sequence,
+            epoch: a.epoch,
+        };
+        if let Some(a) = applied.filter(|a| a.sequence > target.sequence) {
+            return Err(not_on_chain(a));
+        }
+        let mut links = Vec::new();
+        let mut next = Some(target);
+        while let Some(link) = next {
+            if let Some(a) = applied.filter(|a| a.sequence == link.sequence) {
+                if a.epoch != link.epoch || a.footer != link.footer {
+                    return Err(not_on_chain(a));
+                }
+                break;
+            }
+            next = self.section_with(shard, &link, false)?.parent;
+            links.push(link);
+        }
+        links.reverse();
+        Ok(Tail { shard, links })
+    }
+
+    /// Reads the sections of a tail, oldest first, one at a time, and hands each to `apply`.
+    ///
+    /// # Errors
+    /// What `apply` returns, or [`RestoreError`] when an object is missing or damaged; the sections before it have been handed out.
+    pub fn replay<E: From<RestoreError>>(
+        &self,
+        tail: &Tail,
+        mut apply: impl FnMut(&Link, Section) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for link in &tail.links {
+            apply(link, self.section(tail.shard, link)?)?;
+        }
+        Ok(())
+    }
+
+    /// The sections whose outputs have not been delivered to the outbox sinks, as far as `target` knows: oldest first, those without
+    /// outputs left out.
+    ///
+    /// # Errors
+    /// [`RestoreError`], naming the object.
+    pub fn undelivered(&self, shard: Shard, target: Link) -> Result<Vec<Link>, RestoreError> {
+        let delivered = self.section_with(shard, &target, false)?.outbox_delivered;
+        let mut links = Vec::new();
+        let mut next = Some(target);
+        while let Some(link) = next.filter(|l| l.sequence > delivered) {
+            let section = self.section_with(shard, &link, false)?;
+            if !section.outbox.is_empty() {
+                links.push(link);
+            }
+            next = section.parent;
+        }
+        links.reverse();
+        Ok(links)
+    }
+
+    /// Reads and verifies the section that a link names.
+    ///
+    /// # Errors
+    /// [`RestoreError`], naming the object.
+    pub fn section(&self, shard: Shard, link: &Link) -> Result<Section, RestoreError> {
+        self.section_with(shard, link, true)
+    }
+
+    fn section_with(&self, shard: Shard, link: &Link, changes: bool) -> Result<Section, RestoreError> {
+        let path = self.layout.epoch(link.epoch);
+        let object =
+            ObjectReader::open(self.store, &path, Some(link.footer)).map_err(|e| object_error(shard, link, e))?;
+        check_origin(object.header(), self.expected)?;
+        self.check_epoch(&object, link.epoch, shard)?;
+        self.section_of(&object, shard, link, changes)
+    }
+
+    fn section_of(
+        &self,
+        object: &ObjectReader<'_>,
+        shard: Shard,
+        link: &Link,
+        changes: bool,
+    ) -> Result<Section, RestoreError> {
+        let read = if changes {
+            object.section(shard)
+        } else {
+            object.section_without_changes(shard)
+        };
+        let section = read.map_err(|e| object_error(shard, link, e))?;
+        let section = section
+            .ok_or_else(|| self.contradiction(link.epoch, shard, "it has no section of the shard".to_owned()))?;
+        if section.sequence != link.sequence {
+            let reason = format!("its section has sequence {}, not {}", section.sequence, link.sequence);
+            return Err(self.contradiction(link.epoch, shard, reason));
+        }
+        Ok(section)
+    }
+
+    fn check_epoch(&self, object: &ObjectReader<'_>, epoch: EpochId, shard: Shard) -> Result<(), RestoreError> {
+        let found = object.header().epoch;
+        if found == epoch {
+            return Ok(());
+        }
+        Err(self.contradiction(epoch, shard, format!("it holds epoch {found}")))
+    }
+
+    fn contradiction(&self, epoch: EpochId, shard: Shard, reason: String) -> RestoreError {
+        RestoreError::Contradiction {
+            path: self.layout.epoch(epoch).to_string(),
+            epoch,
+            shard,
+            reason,
+        }
+    }
+}
+
+fn object_error(shard: Shard, link: &Link, source: ObjectError) -> RestoreError {
+    RestoreError::Object {
+        shard,
+        sequence: link.sequence,
+        epoch: link.epoch,
+        source,
+    }
+}
+
+/// Whether the store holds an epoch of the stage other than genesis (EP-6). One that cannot be decoded counts: refusing to begin
+/// anew is the safe side.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn store_knows(store: &dyn Store, layout: &Layout) -> Result<bool, StoreError> {
+    for (path, _) in store.list(&layout.epochs())? {
+        if layout.epoch_of(&path).is_none() {
+            continue;
+        }
+        match ObjectReader::open(store, &path, None) {
+            Ok(object) if object.header().genesis => {}
+            // Removed since it was listed.
+            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
+            Err(ObjectError::Store(e)) => return Err(e),
+            Ok(_) | Err(ObjectError::Format(_)) => return Ok(true),
+        }
+    }
+    Ok(false)
+}
