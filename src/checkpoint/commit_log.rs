@@ -129,6 +129,7 @@ impl StoreLog {
             layout,
             partitions,
             state: State::Closed,
+            known: Vec::new(),
             transaction: None,
         }
     }
