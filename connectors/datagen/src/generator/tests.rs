@@ -19,10 +19,30 @@ fn the_numbers_are_those_of_the_reference_implementation() {
 #[test]
 fn golden_orders() {
     let golden = [
-        (0, 0, 0, "G0"),
-        (42, 0, 0, "G1"),
-        (42, 3, 1_000_000, "G2"),
-        (u64::MAX, 1, 7, "G3"),
+        (
+            0,
+            0,
+            0,
+            r#"{"order":"0-0","customer":"c000433","amount":68280,"at":1700000000000}"#,
+        ),
+        (
+            42,
+            0,
+            0,
+            r#"{"order":"0-0","customer":"c000950","amount":81556,"at":1700000000000}"#,
+        ),
+        (
+            42,
+            3,
+            1_000_000,
+            r#"{"order":"3-1000000","customer":"c000986","amount":70499,"at":1700001000000}"#,
+        ),
+        (
+            u64::MAX,
+            1,
+            7,
+            r#"{"order":"1-7","customer":"c000172","amount":84169,"at":1700000000007}"#,
+        ),
     ];
     for (seed, partition, offset, expected) in golden {
         assert_eq!(order(seed, partition, offset).1, expected);

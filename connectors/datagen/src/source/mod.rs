@@ -245,9 +245,10 @@ impl SourceReader for DatagenReader {
 impl DatagenReader {
     /// Hands out up to `due` records and the ends of partitions, by turns; whether there was anything.
     fn hand_out(&mut self, due: u64, out: &mut dyn RecordSink) -> bool {
+        let fair = due.div_ceil(self.partitions.len().max(1) as u64).min(TURN_RECORDS_MAX);
         let (mut left, mut idle, mut is_any) = (due, 0, false);
         while idle < self.partitions.len() {
-            let turn = self.turn(left.min(TURN_RECORDS_MAX), out);
+            let turn = self.turn(left.min(fair), out);
             left -= turn.records;
             is_any |= turn.records > 0 || turn.is_end;
             idle = if turn.records > 0 { 0 } else { idle + 1 };

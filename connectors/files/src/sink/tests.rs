@@ -2,16 +2,15 @@ use super::*;
 use tempfile::TempDir;
 
 fn deliver(sink: &mut FilesSink, shard: u32, sequence: u64, values: &[&str]) -> Result<(), SinkError> {
-    let output = |v: &&str| OutputRef {
+    let mut outputs = values.iter().map(|value| OutputRef {
         sink: 0,
         timestamp: 1,
         partition: -1,
         key: None,
-        value: Some(v.to_owned().as_bytes()),
+        value: Some(value.as_bytes()),
         headers: b"",
-    };
-    let outputs: Vec<OutputRef<'_>> = values.iter().map(output).collect();
-    sink.deliver(Shard(shard), sequence, &mut outputs.into_iter())
+    });
+    sink.deliver(Shard(shard), sequence, &mut outputs)
 }
 
 fn names(dir: &TempDir) -> Vec<String> {

@@ -19,10 +19,12 @@ struct Collected {
     records: Vec<Owned>,
     ends: Vec<(i32, i64)>,
     stop_every: Option<usize>,
+    is_stopped: bool,
 }
 
 impl RecordSink for Collected {
     fn record(&mut self, r: &RecordRef<'_>) -> Flow {
+        assert!(!self.is_stopped, "a record after a stop");
         assert_eq!(r.topic, "in");
         self.records.push(Owned {
             partition: r.partition,
@@ -32,12 +34,11 @@ impl RecordSink for Collected {
             value: r.value.map(<[u8]>::to_vec),
             headers: r.headers.to_vec(),
         });
-        match self.stop_every {
-            Some(n) if self.records.len().is_multiple_of(n) => Flow::Stop,
-            _ => Flow::Continue,
-        }
+        self.is_stopped = self.stop_every.is_some_and(|n| self.records.len().is_multiple_of(n));
+        if self.is_stopped { Flow::Stop } else { Flow::Continue }
     }
     fn end_of_partition(&mut self, _: &str, partition: i32, offset: i64, _: i32) {
+        assert!(!self.is_stopped, "an end after a stop");
         self.ends.push((partition, offset));
     }
 }
@@ -104,7 +105,7 @@ fn long_text() -> String {
     let line = |n: usize| {
         format!(
             "{{\"n\":{n},\"pad\":\"{}\"}}\n",
-            "x".repeat(if n % 97 == 96 { 300_000 } else { n * 37 % 700 })
+            "x".repeat(if n % 200 == 199 { 300_000 } else { n * 37 % 700 })
         )
     };
     (0..600).map(line).collect()
@@ -122,7 +123,7 @@ fn resuming_at_every_position_gives_the_same_rest() {
         long_text()
     );
     let end = long_text().len() as i64;
-    for (n, record) in whole.records.iter().enumerate().filter(|(n, _)| n % 7 == 0 || *n > 560) {
+    for (n, record) in whole.records.iter().enumerate() {
         let mut rest = Collected::default();
         read_all(&mut source, &[at(0, record.offset)], &mut rest);
         assert_eq!(rest.records, whole.records[n..]);
@@ -246,19 +247,15 @@ fn stop_loses_and_repeats_nothing() {
         };
         let mut reader = reader(&mut source, &[at(0, 0), at(1, 0), at(2, 0)]).expect("open");
         while out.ends.len() < 3 {
-            let (before, ends) = (out.records.len(), out.ends.len());
+            let before = out.records.len();
+            out.is_stopped = false;
             reader.poll(Duration::ZERO, &mut out).expect("poll");
             assert!(out.records.len() - before <= stop_every.min(POLL_RECORDS_MAX));
-            let stopped = out.records.len() > before && out.records.len().is_multiple_of(stop_every);
-            assert!(
-                !stopped || stop_every > 1 || out.ends.len() == ends,
-                "nothing after a stop"
-            );
         }
         for p in 0..3 {
             let of_p = out.records.iter().filter(|r| r.partition == p);
             let text: String = of_p
-                .map(|r| format!("{}\n", String::from_utf8_lossy(r.value.as_deref().unwrap())))
+                .map(|r| format!("{}\n", String::from_utf8_lossy(r.value.as_deref().unwrap_or_default())))
                 .collect();
             assert_eq!(text, lines(p as usize));
         }
@@ -332,7 +329,7 @@ fn a_new_job_starts_at_the_first_byte_of_every_file_under_the_name_of_the_direct
     fs::create_dir(&orders).expect("made");
     fs::write(orders.join("0.jsonl"), "1\n").expect("written");
     let mut source = FilesSource::new(&orders);
-    assert_eq!(source.topic(), "orders");
+    assert_eq!(Source::topic(&source), "orders");
     let expected = Position {
         topic: "orders".into(),
         partition: 0,
