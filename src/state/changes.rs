@@ -48,8 +48,16 @@ impl ChangeSet {
                 if !present {
                     self.arena.truncate(key_end);
                 }
-                let value_len = if present { (self.arena.len() - key_end) as u32 } else { DELETED };
-                self.entries.push(Entry { start, key_len: (key_end - start) as u32, value_len });
+                let value_len = if present {
+                    (self.arena.len() - key_end) as u32
+                } else {
+                    DELETED
+                };
+                self.entries.push(Entry {
+                    start,
+                    key_len: (key_end - start) as u32,
+                    value_len,
+                });
                 Ok(())
             }
         }
@@ -75,7 +83,10 @@ impl ChangeSet {
     pub fn append(&mut self, other: &ChangeSet) {
         let base = self.arena.len();
         self.arena.extend_from_slice(&other.arena);
-        self.entries.extend(other.entries.iter().map(|e| Entry { start: e.start + base, ..*e }));
+        self.entries.extend(other.entries.iter().map(|e| Entry {
+            start: e.start + base,
+            ..*e
+        }));
     }
 
     fn key(&self, e: Entry) -> &[u8] {
@@ -94,7 +105,10 @@ impl ChangeSet {
         self.entries.iter().map(|e| {
             let value_start = e.start + e.key_len as usize;
             let value = (e.value_len != DELETED).then(|| &self.arena[value_start..value_start + e.value_len as usize]);
-            Change { key: self.key(*e), value }
+            Change {
+                key: self.key(*e),
+                value,
+            }
         })
     }
 

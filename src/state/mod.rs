@@ -5,13 +5,13 @@
 pub mod backend;
 pub mod changes;
 pub mod envelope;
-pub mod key; // contract in docs/format/state.md
+pub mod key;
 pub mod map;
 
 pub use backend::{Applied, Backend, BackendFactory};
 pub use changes::{Change, ChangeSet};
 pub use key::{KeyRef, StateId};
-pub use map::{MapLimits, TypedMap};
+pub use map::{MapCounters, MapLimits, TypedMap};
 
 /// What went wrong with state.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,14 @@ pub enum StateError {
         /// `operator/state`.
         state: String,
         /// What the codec said.
+        reason: String,
+    },
+    /// A value envelope of a format that this version does not read.
+    #[error("state {state}: {reason}; run the version that wrote it or a newer one")]
+    Format {
+        /// `operator/state`.
+        state: String,
+        /// What was found.
         reason: String,
     },
     /// The machine: disk full, no permission.

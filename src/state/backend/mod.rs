@@ -1,12 +1,15 @@
 //! The local copy of a shard's state: what the map reads on a miss and what committed epochs are applied to.
-use super::changes::Change;
 use super::StateError;
+use super::changes::Change;
 use crate::types::{Digest, EpochId, Sequence, Shard};
 use std::sync::Arc;
 
+mod applied;
 pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
+#[cfg(test)]
+mod tests;
 
 /// The committed section that a backend equals, recorded in the same atomic write as its changes (EP-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,266 @@
+//! Local copies in RocksDB: one database per shard, one column family. The only module that names the `rocksdb` crate.
+//!
+//! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
+//! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
+use super::applied::{self, APPLIED_KEY, check_follows, check_key};
+use super::{Applied, Backend, BackendFactory};
+use crate::state::key::RESERVED_GROUP;
+use crate::state::{Change, StateError};
+use crate::testing::faults::Faults;
+use crate::types::Shard;
+use parking_lot::Mutex;
+use rocksdb::{DB, Error, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+pub use options::RocksSettings;
+use options::{COLUMN_FAMILY, Shared};
+
+/// Opens `<dir>/shard-<n>`. All copies share one block cache and one write-buffer manager.
+pub struct RocksFactory {
+    dir: PathBuf,
+    shared: Shared,
+    faults: Faults,
+    open: Arc<Mutex<HashSet<Shard>>>,
+}
+
+impl RocksFactory {
+    /// A factory for local copies in `dir`, which the caller has locked against other processes.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, settings: RocksSettings, faults: Faults) -> Self {
+        RocksFactory {
+            dir: dir.into(),
+            shared: Shared::new(settings),
+            faults,
+            open: Arc::default(),
+        }
+    }
+
+    fn site(&self, shard: Shard) -> Site {
+        Site {
+            shard,
+            path: self.dir.join(format!("shard-{shard}")),
+        }
+    }
+}
+
+impl BackendFactory for RocksFactory {
+    fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
+        let site = self.site(shard);
+        let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("is open already"))?;
+        std::fs::create_dir_all(&site.path).map_err(|e| site.io(e))?;
+        let options = self.shared.options();
+        let families = [rocksdb::ColumnFamilyDescriptor::new(COLUMN_FAMILY, options.clone())];
+        let db = DB::open_cf_descriptors(&options, &site.path, families).map_err(|e| site.error(&e))?;
+        let backend = RocksBackend {
+            db,
+            site,
+            faults: self.faults.clone(),
+            _mark: mark,
+        };
+        backend.check_opened()?;
+        Ok(Arc::new(backend))
+    }
+
+    fn wipe(&self, shard: Shard) -> Result<(), StateError> {
+        let site = self.site(shard);
+        let _mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("cannot be wiped while it is open"))?;
+        // Renamed first: a wipe that is cut short must not leave a copy that still opens.
+        let gone = site.path.with_extension("gone");
+        remove_dir(&gone).map_err(|e| site.io(e))?;
+        match std::fs::rename(&site.path, &gone) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(site.io(e)),
+            Ok(()) => remove_dir(&gone).map_err(|e| site.io(e)),
+        }
+    }
+}
+
+fn remove_dir(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Holds a shard as open, or as being wiped, while it lives.
+struct OpenMark {
+    open: Arc<Mutex<HashSet<Shard>>>,
+    shard: Shard,
+}
+
+impl OpenMark {
+    fn set(open: &Arc<Mutex<HashSet<Shard>>>, shard: Shard) -> Option<OpenMark> {
+        open.lock().insert(shard).then(|| OpenMark {
+            open: Arc::clone(open),
+            shard,
+        })
+    }
+}
+
+impl Drop for OpenMark {
+    fn drop(&mut self) {
+        self.open.lock().remove(&self.shard);
+    }
+}
+
+/// A copy's shard and directory, for errors.
+struct Site {
+    shard: Shard,
+    path: PathBuf,
+}
+
+impl Site {
+    fn damaged(&self, reason: impl ToString) -> StateError {
+        StateError::Damaged {
+            shard: self.shard.0,
+            path: self.path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn io(&self, reason: impl ToString) -> StateError {
+        StateError::Io {
+            shard: self.shard.0,
+            path: self.path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn error(&self, error: &Error) -> StateError {
+        let reason: &str = error.as_ref();
+        if is_damage(error.kind(), reason) {
+            self.damaged(reason)
+        } else {
+            self.io(reason)
+        }
+    }
+}
+
+/// True when wiping the copy helps; false for what is wrong with the machine or passes.
+fn is_damage(kind: ErrorKind, message: &str) -> bool {
+    match kind {
+        // A file that the copy's own records name is missing.
+        ErrorKind::IOError => message.contains("No such file or directory"),
+        ErrorKind::Busy | ErrorKind::TimedOut | ErrorKind::TryAgain | ErrorKind::Aborted => false,
+        ErrorKind::ShutdownInProgress | ErrorKind::Incomplete => false,
+        // Corruption, and what only other bytes than ours bring about: another comparator, unknown column families, a newer format.
+        _ => true,
+    }
+}
+
+struct RocksBackend {
+    db: DB,
+    site: Site,
+    faults: Faults,
+    /// After `db`: the shard counts as open until the database is closed.
+    _mark: OpenMark,
+}
+
+impl RocksBackend {
+    /// A copy is either empty or names the section that it equals.
+    fn check_opened(&self) -> Result<(), StateError> {
+        if self.read_applied()?.is_some() {
+            return Ok(());
+        }
+        let mut first = self.db.raw_iterator();
+        first.seek_to_first();
+        first.status().map_err(|e| self.site.error(&e))?;
+        if first.valid() {
+            return Err(self
+                .site
+                .damaged("EP-4: it has entries and does not name the section that it equals"));
+        }
+        Ok(())
+    }
+
+    fn read_applied(&self) -> Result<Option<Applied>, StateError> {
+        let row = self.db.get_pinned(APPLIED_KEY).map_err(|e| self.site.error(&e))?;
+        row.map(|row| applied::decode(&row).map_err(|e| self.site.damaged(e)))
+            .transpose()
+    }
+
+    fn point(&self, name: &str) -> Result<(), StateError> {
+        self.faults.at(name).map_err(|e| self.site.io(e))
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), StateError> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.db.write_opt(batch, &options).map_err(|e| self.site.error(&e))
+    }
+
+    /// Without EP-4: changes and applied row are two writes. The flush between them stands for a memtable that happens to fill up there;
+    /// a process that dies at `mid_apply` then comes back with changes of a section that it does not name.
+    fn write_without_ep_4(&self, changes: WriteBatch, applied: &Applied) -> Result<(), StateError> {
+        self.write(changes)?;
+        self.flush()?;
+        self.point("mid_apply")?;
+        let mut row = WriteBatch::default();
+        row.put(APPLIED_KEY, applied::encode(applied));
+        self.write(row)
+    }
+}
+
+impl Backend for RocksBackend {
+    /// All keys are read at one sequence number of RocksDB, so that a batch that is being written is seen whole or not at all.
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Option<Vec<u8>>>) -> Result<(), StateError> {
+        out.clear();
+        let family = self
+            .db
+            .cf_handle(COLUMN_FAMILY)
+            .ok_or_else(|| self.site.damaged("no column family"))?;
+        for value in self.db.batched_multi_get_cf(&family, keys.iter().copied(), false) {
+            out.push(value.map_err(|e| self.site.error(&e))?.map(|value| value.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError> {
+        self.point("pre_apply")?;
+        check_follows(self.read_applied()?.as_ref(), applied).map_err(|e| self.site.damaged(e))?;
+        let mut batch = WriteBatch::default();
+        for change in changes {
+            check_key(change.key).map_err(|e| self.site.damaged(e))?;
+            match change.value {
+                Some(value) => batch.put(change.key, value),
+                None => batch.delete(change.key),
+            }
+        }
+        if self.faults.broken("EP-4") {
+            self.write_without_ep_4(batch, applied)?;
+        } else {
+            batch.put(APPLIED_KEY, applied::encode(applied));
+            self.point("mid_apply")?;
+            self.write(batch)?;
+        }
+        self.point("post_apply")
+    }
+
+    fn applied(&self) -> Result<Option<Applied>, StateError> {
+        self.read_applied()
+    }
+
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StateError> {
+        let mut options = ReadOptions::default();
+        options.fill_cache(false);
+        options.set_iterate_upper_bound(RESERVED_GROUP);
+        let mut rows = self.db.raw_iterator_opt(options);
+        rows.seek_to_first();
+        while let Some((key, value)) = rows.item() {
+            visit(key, value);
+            rows.next();
+        }
+        // An iterator that meets an error just stops being valid.
+        rows.status().map_err(|e| self.site.error(&e))
+    }
+
+    fn flush(&self) -> Result<(), StateError> {
+        self.db.flush().map_err(|e| self.site.error(&e))
+    }
+}

@@ -1,0 +1,88 @@
+//! How the databases are set up.
+use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager};
+
+/// The one column family. Opened by name, because batched reads ask for its handle.
+pub(super) const COLUMN_FAMILY: &str = "default";
+
+/// Memory of all local copies together; the sum bounds block cache, index and filter blocks, and memtables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RocksSettings {
+    /// Blocks, indexes and filters, in bytes.
+    pub block_cache_bytes: usize,
+    /// Memtables, in bytes: high-water mark at which they are flushed.
+    pub write_buffer_bytes: usize,
+    /// Table files that each database keeps open; -1 for all of them.
+    pub open_files_max: i32,
+}
+
+impl RocksSettings {
+    /// Splits a budget: a quarter for memtables (each epoch is written once, reads come back), the rest for blocks.
+    #[must_use]
+    pub fn of_budget(bytes: usize) -> RocksSettings {
+        let write_buffer_bytes = bytes / 4;
+        RocksSettings {
+            block_cache_bytes: bytes - write_buffer_bytes,
+            write_buffer_bytes,
+            open_files_max: -1,
+        }
+    }
+}
+
+/// What the databases of a process share.
+pub(super) struct Shared {
+    settings: RocksSettings,
+    cache: Cache,
+    write_buffers: WriteBufferManager,
+}
+
+/// Bounds of one memtable: smaller ones make level 0 too fine, larger ones make a flush, and so the tail after a crash, too long.
+const MEMTABLE_BYTES_MIN: usize = 64 << 10;
+const MEMTABLE_BYTES_MAX: usize = 64 << 20;
+
+impl Shared {
+    pub fn new(settings: RocksSettings) -> Self {
+        // Memtables are charged to the cache, so that its capacity is the one bound.
+        let cache = Cache::new_lru_cache(settings.block_cache_bytes + settings.write_buffer_bytes);
+        // Never stalls writers: the commit driver applies, and it must not wait for another shard's flush.
+        let write_buffers =
+            WriteBufferManager::new_write_buffer_manager_with_cache(settings.write_buffer_bytes, false, cache.clone());
+        Shared {
+            settings,
+            cache,
+            write_buffers,
+        }
+    }
+
+    /// Options of one database. Memtables are flushed when it is closed (`avoid_flush_during_shutdown` is off by default), so that a
+    /// clean restart has no tail to replay.
+    pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_paranoid_checks(true);
+        options.set_write_buffer_manager(&self.write_buffers);
+        options.set_write_buffer_size(
+            (self.settings.write_buffer_bytes / 2).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
+        );
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_compression_type(DBCompressionType::Lz4);
+        options.set_max_background_jobs(2);
+        options.set_max_open_files(self.settings.open_files_max);
+        options.set_bytes_per_sync(1 << 20);
+        options.set_stats_dump_period_sec(0);
+        options.set_stats_persist_period_sec(0);
+        options.set_skip_stats_update_on_db_open(true);
+        options.set_keep_log_file_num(2);
+        options.set_log_level(LogLevel::Warn);
+        options.set_block_based_table_factory(&self.table_options());
+        options
+    }
+
+    fn table_options(&self) -> BlockBasedOptions {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(&self.cache);
+        table.set_bloom_filter(10.0, false);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        table
+    }
+}

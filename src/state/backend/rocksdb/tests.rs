@@ -1,0 +1,278 @@
+use super::super::tests::{self as conformance, rows, section};
+use super::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Small write buffers, so that memtables fill up and are flushed in the middle of what a test does.
+fn factory(dir: &Path, faults: Faults) -> RocksFactory {
+    let settings = RocksSettings {
+        block_cache_bytes: 1 << 20,
+        write_buffer_bytes: 128 << 10,
+        open_files_max: -1,
+    };
+    RocksFactory::new(dir, settings, faults)
+}
+
+#[test]
+fn the_rocksdb_backend_conforms() {
+    let dir = tempfile::tempdir().expect("dir");
+    conformance::run(&factory(dir.path(), Faults::none()));
+    let dirs = [tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir")];
+    let next = std::cell::Cell::new(0);
+    conformance::a_failed_apply_applied_nothing(&|faults| {
+        let dir = &dirs[next.replace(next.get() + 1)];
+        factory(dir.path(), faults).open(Shard(0)).expect("open")
+    });
+}
+
+/// Section `n` writes its number under a key that every section changes and under some that only it and a few others change, and deletes
+/// what an earlier one wrote: any mix of two sections differs from each of them.
+fn section_changes(n: u64) -> Vec<(String, Option<String>)> {
+    let filler = "x".repeat(2000);
+    let mut changes = vec![("every".to_owned(), Some(n.to_string()))];
+    changes.extend((0..20).map(|i| {
+        (
+            format!("k{:03}", (n * 7 + i * 13) % 200),
+            Some(format!("{n} {filler} {i}")),
+        )
+    }));
+    changes.push((format!("own{n}"), Some(n.to_string())));
+    if n > 2 {
+        changes.push((format!("own{}", n - 2), None));
+    }
+    changes.sort();
+    changes.dedup_by(|a, b| a.0 == b.0);
+    changes
+}
+
+fn model(upto: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rows = BTreeMap::new();
+    for (key, value) in (1..=upto).flat_map(section_changes) {
+        match value {
+            Some(value) => rows.insert(key.into_bytes(), value.into_bytes()),
+            None => rows.remove(key.as_bytes()),
+        };
+    }
+    rows
+}
+
+fn apply_section(backend: &dyn Backend, n: u64) -> Result<(), StateError> {
+    let changes = section_changes(n);
+    let mut changes = changes.iter().map(|(key, value)| Change {
+        key: key.as_bytes(),
+        value: value.as_deref().map(str::as_bytes),
+    });
+    backend.apply(&mut changes, &section(n))
+}
+
+const SECTIONS: u64 = 60;
+const CHILD_DIR: &str = "KEYFOLD_TEST_EP_4_DIR";
+
+/// The process that dies: does nothing unless the tests below run it as their child.
+#[test]
+fn ep_4_child() {
+    let Ok(dir) = std::env::var(CHILD_DIR) else { return };
+    let faults = Faults::from_env().expect("valid");
+    let backend = factory(Path::new(&dir), faults).open(Shard(0)).expect("open");
+    let first = backend
+        .applied()
+        .expect("applied")
+        .map_or(1, |applied| applied.sequence + 1);
+    for n in first..=SECTIONS {
+        apply_section(&*backend, n).expect("apply");
+    }
+}
+
+fn die_at(dir: &Path, faults: &str) {
+    let program = std::env::current_exe().expect("the test binary");
+    let test = format!("{}::ep_4_child", module_path!().split_once("::").expect("in a crate").1);
+    let done = Command::new(program)
+        .args([test.as_str(), "--exact", "--nocapture"])
+        .env(CHILD_DIR, dir)
+        .env("KEYFOLD_FAULTS", faults)
+        .output()
+        .expect("runs");
+    let killed = std::os::unix::process::ExitStatusExt::signal(&done.status) == Some(libc::SIGKILL);
+    assert!(
+        killed,
+        "{faults}: {:?} {}",
+        done.status,
+        String::from_utf8_lossy(&done.stdout)
+    );
+}
+
+#[test]
+fn ep_4_after_a_kill_a_copy_equals_exactly_the_section_that_it_names() {
+    let mut seen = Vec::new();
+    for kill in [
+        "pre_apply=kill@9",
+        "mid_apply=kill@33",
+        "post_apply=kill@34",
+        "mid_apply=kill@60",
+    ] {
+        let dir = tempfile::tempdir().expect("dir");
+        die_at(dir.path(), kill);
+        let backend = factory(dir.path(), Faults::none())
+            .open(Shard(0))
+            .expect("opens after a kill");
+        let applied = backend.applied().expect("applied");
+        let sequence = applied.map_or(0, |applied| applied.sequence);
+        assert!(applied.is_none_or(|applied| applied == section(sequence)));
+        assert!(
+            rows(&*backend).expect("scan") == model(sequence),
+            "{kill}: not section {sequence}"
+        );
+        seen.push(sequence);
+        for n in sequence + 1..=SECTIONS {
+            apply_section(&*backend, n).expect("the tail is replayed");
+        }
+        assert!(
+            rows(&*backend).expect("scan") == model(SECTIONS),
+            "{kill}: after the replay"
+        );
+    }
+    assert!(
+        seen.iter().any(|n| *n > 0),
+        "memtables were flushed before a kill: {seen:?}"
+    );
+    assert!(seen[3] < 59, "and some sections were lost: {seen:?}");
+}
+
+/// Why EP-4 exists: with the row in a write of its own a kill between the two leaves a copy that is ahead of the section it names, and a
+/// replay from there would fold records twice (for states whose section is not a full overwrite) or hand out reads of the future.
+#[test]
+fn ep_4_broken_on_purpose_a_kill_between_the_two_writes_leaves_a_mix() {
+    let dir = tempfile::tempdir().expect("dir");
+    die_at(dir.path(), "break:EP-4;mid_apply=kill@20");
+    let backend = factory(dir.path(), Faults::none()).open(Shard(0)).expect("open");
+    let named = backend
+        .applied()
+        .expect("applied")
+        .map_or(0, |applied| applied.sequence);
+    assert_eq!(named, 19);
+    assert!(
+        rows(&*backend).expect("scan") != model(named),
+        "the copy is not what it says"
+    );
+}
+
+#[test]
+fn ep_4_entries_without_an_applied_row_are_damage() {
+    let dir = tempfile::tempdir().expect("dir");
+    die_at(dir.path(), "break:EP-4;mid_apply=kill@1");
+    let opened = factory(dir.path(), Faults::none()).open(Shard(0));
+    assert!(
+        matches!(&opened, Err(StateError::Damaged { reason, .. }) if reason.contains("EP-4")),
+        "{:?}",
+        opened.err()
+    );
+}
+
+fn files(dir: &Path, ends: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir.join("shard-0")).expect("the shard's directory");
+    let mut files: Vec<_> = entries.map(|e| e.expect("entry").path()).collect();
+    files.retain(|path| path.to_string_lossy().contains(ends));
+    files
+}
+
+/// Opens, and reads everything when it opens.
+fn read_all(factory: &RocksFactory) -> Result<(), StateError> {
+    let backend = factory.open(Shard(0))?;
+    rows(&*backend).map(|_| ())
+}
+
+fn filled(dir: &Path) -> RocksFactory {
+    let factory = factory(dir, Faults::none());
+    let backend = factory.open(Shard(0)).expect("open");
+    (1..=10).for_each(|n| apply_section(&*backend, n).expect("apply"));
+    backend.flush().expect("flush");
+    factory
+}
+
+#[test]
+fn damaged_and_missing_files_are_damage_and_a_wipe_helps() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 4] = [
+        ("a flipped bit in a table", |dir| {
+            for table in files(dir, ".sst") {
+                let mut bytes = std::fs::read(&table).expect("read");
+                bytes[100] ^= 1;
+                std::fs::write(&table, bytes).expect("write");
+            }
+        }),
+        ("a missing table", |dir| {
+            files(dir, ".sst")
+                .iter()
+                .for_each(|f| std::fs::remove_file(f).expect("remove"))
+        }),
+        ("a missing manifest", |dir| {
+            files(dir, "MANIFEST")
+                .iter()
+                .for_each(|f| std::fs::remove_file(f).expect("remove"))
+        }),
+        ("a manifest cut short", |dir| {
+            files(dir, "MANIFEST")
+                .iter()
+                .for_each(|f| std::fs::write(f, b"").expect("write"))
+        }),
+    ];
+    for (name, harm) in harms {
+        let dir = tempfile::tempdir().expect("dir");
+        let factory = filled(dir.path());
+        read_all(&factory).expect("whole");
+        harm(dir.path());
+        let read = read_all(&factory);
+        assert!(
+            matches!(read, Err(StateError::Damaged { shard: 0, .. })),
+            "{name}: {read:?}"
+        );
+        factory.wipe(Shard(0)).expect("wipe");
+        read_all(&factory).expect("empty");
+    }
+}
+
+#[test]
+fn damage_is_told_from_what_is_wrong_with_the_machine() {
+    assert!(is_damage(ErrorKind::Corruption, "Corruption: block checksum mismatch"));
+    assert!(is_damage(
+        ErrorKind::IOError,
+        "IO error: No such file or directory: While open a file: 000009.sst"
+    ));
+    assert!(is_damage(
+        ErrorKind::InvalidArgument,
+        "Invalid argument: does not match existing comparator"
+    ));
+    assert!(!is_damage(
+        ErrorKind::IOError,
+        "IO error: No space left on device: While appending to file"
+    ));
+    assert!(!is_damage(ErrorKind::IOError, "IO error: Permission denied"));
+    assert!(!is_damage(ErrorKind::IOError, "IO error: lock hold by current process"));
+    assert!(!is_damage(ErrorKind::Busy, "Resource busy"));
+}
+
+#[test]
+fn a_batch_that_is_being_applied_is_read_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().expect("dir");
+    let backend = factory(dir.path(), Faults::none()).open(Shard(0)).expect("open");
+    let keys: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 1..=300u64 {
+                let value = n.to_be_bytes();
+                let mut changes = keys.iter().map(|key| Change {
+                    key,
+                    value: Some(&value),
+                });
+                backend.apply(&mut changes, &section(n)).expect("apply");
+            }
+        });
+        let mut out = Vec::new();
+        while !writer.is_finished() {
+            backend.get_many(&keys, &mut out).expect("get");
+            assert!(out.iter().all(|value| *value == out[0]), "half a batch");
+        }
+    });
+}

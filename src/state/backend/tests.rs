@@ -1,0 +1,206 @@
+//! What every backend must do; run over each of them.
+use super::memory::{MemoryFactory, Operation};
+use super::{Applied, Backend, BackendFactory};
+use crate::state::{Change, StateError};
+use crate::testing::faults::Faults;
+use crate::types::{Digest, EpochId, Incarnation, Shard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) fn section(sequence: u64) -> Applied {
+    Applied {
+        sequence,
+        epoch: EpochId {
+            incarnation: Incarnation(0xfeed),
+            n: sequence + 1,
+        },
+        footer: Digest::of(&sequence.to_be_bytes()),
+    }
+}
+
+/// Applies changes written as `key=value` or `key` (a deletion).
+pub(super) fn apply(backend: &dyn Backend, changes: &[&str], sequence: u64) -> Result<(), StateError> {
+    let mut changes = changes.iter().map(|text| match text.split_once('=') {
+        Some((key, value)) => Change {
+            key: key.as_bytes(),
+            value: Some(value.as_bytes()),
+        },
+        None => Change {
+            key: text.as_bytes(),
+            value: None,
+        },
+    });
+    backend.apply(&mut changes, &section(sequence))
+}
+
+pub(super) fn rows(backend: &dyn Backend) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StateError> {
+    let mut rows = BTreeMap::new();
+    let mut last = None;
+    backend.scan(&mut |key, value| {
+        assert!(last.as_deref() < Some(key), "in key order, each key once");
+        last = Some(key.to_vec());
+        rows.insert(key.to_vec(), value.to_vec());
+    })?;
+    Ok(rows)
+}
+
+fn texts(backend: &dyn Backend) -> Vec<String> {
+    let rows = rows(backend).expect("scan");
+    rows.iter()
+        .map(|(k, v)| format!("{}={}", String::from_utf8_lossy(k), String::from_utf8_lossy(v)))
+        .collect()
+}
+
+/// Runs the suite over an empty factory.
+pub(super) fn run(factory: &dyn BackendFactory) {
+    reads_what_was_applied(factory);
+    sequences_only_grow(factory);
+    own_rows_are_not_for_changes(factory);
+    copies_are_kept_across_close_and_open(factory);
+    a_wiped_copy_is_empty(factory);
+}
+
+fn reads_what_was_applied(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(0)).expect("open");
+    assert_eq!(backend.applied().expect("applied"), None);
+    let mut out = vec![Some(vec![1])];
+    backend.get_many(&[b"a"], &mut out).expect("get");
+    assert_eq!(out, [None]);
+    apply(&*backend, &["a=1", "b=2", "c="], 0).expect("genesis may be the first");
+    apply(&*backend, &["b", "d=4", "a=11"], 1).expect("apply");
+    assert_eq!(backend.applied().expect("applied"), Some(section(1)));
+    backend
+        .get_many(&[b"d", b"a", b"b", b"d", b"c"], &mut out)
+        .expect("get");
+    let d = Some(b"4".to_vec());
+    assert_eq!(
+        out,
+        [d.clone(), Some(b"11".to_vec()), None, d, Some(Vec::new())],
+        "in the order of the keys"
+    );
+    assert_eq!(
+        texts(&*backend),
+        ["a=11", "c=", "d=4"],
+        "without the backend's own rows"
+    );
+    backend.get_many(&[], &mut out).expect("get");
+    assert!(out.is_empty());
+    let other = factory.open(Shard(1)).expect("open");
+    assert!(texts(&*other).is_empty(), "shards share nothing");
+}
+
+fn sequences_only_grow(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(2)).expect("open");
+    apply(&*backend, &["a=1"], 5).expect("an empty copy takes any section");
+    for sequence in [5, 4, 0] {
+        let refused = apply(&*backend, &["a=2"], sequence);
+        assert!(
+            matches!(&refused, Err(StateError::Damaged { reason, .. }) if reason.contains("EP-4")),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(texts(&*backend), ["a=1"]);
+    apply(&*backend, &["a=3"], 6).expect("the next");
+    apply(&*backend, &[], 9).expect("merged epochs leave a gap; an empty section counts");
+    assert_eq!(backend.applied().expect("applied"), Some(section(9)));
+}
+
+fn own_rows_are_not_for_changes(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(3)).expect("open");
+    let change = Change {
+        key: b"\xff\xffapplied",
+        value: Some(b"x"),
+    };
+    assert!(backend.apply(&mut [change].into_iter(), &section(1)).is_err());
+    assert_eq!(backend.applied().expect("applied"), None);
+}
+
+fn copies_are_kept_across_close_and_open(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(4)).expect("open");
+    apply(&*backend, &["a=1", "b=2"], 1).expect("apply");
+    assert!(
+        matches!(factory.open(Shard(4)), Err(StateError::Io { .. })),
+        "a copy is open once"
+    );
+    drop(backend);
+    let backend = factory.open(Shard(4)).expect("open again");
+    assert_eq!(backend.applied().expect("applied"), Some(section(1)));
+    assert_eq!(texts(&*backend), ["a=1", "b=2"]);
+    apply(&*backend, &["a"], 2).expect("apply");
+    backend.flush().expect("flush");
+    assert_eq!(texts(&*backend), ["b=2"]);
+}
+
+fn a_wiped_copy_is_empty(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(5)).expect("open");
+    apply(&*backend, &["a=1"], 7).expect("apply");
+    assert!(
+        matches!(factory.wipe(Shard(5)), Err(StateError::Io { .. })),
+        "an open copy is not wiped"
+    );
+    drop(backend);
+    factory.wipe(Shard(5)).expect("wipe");
+    factory.wipe(Shard(5)).expect("a copy that is not there may be wiped");
+    let backend: Arc<dyn Backend> = factory.open(Shard(5)).expect("open");
+    assert_eq!(backend.applied().expect("applied"), None);
+    assert!(texts(&*backend).is_empty());
+    apply(&*backend, &["b=1"], 0).expect("starts over");
+}
+
+/// A failed step applies nothing, and the same section can be applied again.
+pub(super) fn a_failed_apply_applied_nothing(open: &dyn Fn(Faults) -> Arc<dyn Backend>) {
+    for point in ["pre_apply", "mid_apply"] {
+        let backend = open(Faults::parse(&format!("{point}=error@2")).expect("valid"));
+        apply(&*backend, &["a=1"], 1).expect("the first passes");
+        assert!(
+            matches!(apply(&*backend, &["a=2", "b=2"], 2), Err(StateError::Io { .. })),
+            "{point}"
+        );
+        assert_eq!(backend.applied().expect("applied"), Some(section(1)));
+        assert_eq!(texts(&*backend), ["a=1"]);
+        apply(&*backend, &["a=2", "b=2"], 2).expect("again");
+        assert_eq!(texts(&*backend), ["a=2", "b=2"]);
+    }
+}
+
+#[test]
+fn the_memory_backend_conforms() {
+    run(&MemoryFactory::default());
+    a_failed_apply_applied_nothing(&|faults| MemoryFactory::new(faults).open(Shard(0)).expect("open"));
+}
+
+#[test]
+fn the_memory_factory_fails_when_told_to() {
+    let factory = MemoryFactory::default();
+    factory.fail(Operation::Open, 1);
+    assert!(matches!(factory.open(Shard(0)), Err(StateError::Io { .. })));
+    let backend = factory.open(Shard(0)).expect("only once");
+    for (operation, times) in [(Operation::Read, 2), (Operation::Apply, 1), (Operation::Flush, 1)] {
+        factory.fail(operation, times);
+    }
+    assert!(backend.get_many(&[b"a"], &mut Vec::new()).is_err());
+    assert!(backend.applied().is_err());
+    assert!(apply(&*backend, &["a=1"], 1).is_err());
+    assert!(backend.flush().is_err());
+    apply(&*backend, &["a=1"], 1).expect("only once");
+    drop(backend);
+    factory.damage(Shard(0));
+    assert!(matches!(factory.open(Shard(0)), Err(StateError::Damaged { .. })));
+    factory.wipe(Shard(0)).expect("wipe");
+    assert_eq!(factory.open(Shard(0)).expect("open").applied().expect("applied"), None);
+}
+
+#[test]
+fn a_crash_takes_memory_copies_back_to_their_last_flush() {
+    let factory = MemoryFactory::with_crashes(Faults::none());
+    let backend = factory.open(Shard(0)).expect("open");
+    apply(&*backend, &["a=1"], 1).expect("apply");
+    backend.flush().expect("flush");
+    apply(&*backend, &["a=2"], 2).expect("apply");
+    factory.crash();
+    apply(&*backend, &["a=3"], 3).expect("a dead process's write");
+    let after = factory.open(Shard(0)).expect("open");
+    drop(backend);
+    assert_eq!(after.applied().expect("applied"), Some(section(1)));
+    assert_eq!(texts(&*after), ["a=1"]);
+}

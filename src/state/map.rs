@@ -1,0 +1,421 @@
+//! The typed map: one state of one lane, in memory, over the backends of the shards.
+//!
+//! A record costs a hash look-up and no allocation while its key is in the map; the misses of a batch are read together
+//! ([`TypedMap::prefetch`]). Between barriers the map is the only place that knows the latest values: an entry is *pinned* (never evicted)
+//! while dirty or in an epoch that has not been applied to the backend, because the backend still holds its older value.
+//!
+//! Everything is called by the lane that owns the map. Epochs are numbers that grow over the map's life (a lane's barriers, not the `n`
+//! of an epoch id, which starts again with each producer session).
+use super::backend::Backend;
+use super::changes::ChangeSet;
+use super::envelope::{self, HEADER_BYTES};
+use super::key::{KeyRef, StateId, write_state_key};
+use super::{StateError, envelope::EnvelopeError};
+use crate::types::{Codec, KeyGroups, Shard, TimestampMs};
+use std::sync::Arc;
+use table::{Entry, Table};
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+/// Limits of one map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapLimits {
+    /// High-water mark of the entries in bytes: [`TypedMap::maintain`] evicts down to it. What is pinned may exceed it; dirty bytes have
+    /// a limit of their own, which asks for a barrier.
+    pub bytes_max: usize,
+}
+
+/// What a map has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MapCounters {
+    /// Keys looked up by `get`, `update`, `put` and `delete`.
+    pub lookups: u64,
+    /// Keys that were not in the map and were read from a backend, by a look-up or ahead of it.
+    pub misses: u64,
+    /// Entries evicted.
+    pub evicted: u64,
+}
+
+impl MapCounters {
+    /// Look-ups that no read from a backend was needed for.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.lookups.saturating_sub(self.misses)
+    }
+}
+
+/// What `maintain` looks at however little was added, and per entry that was added: more than one, so that the clock's hand outruns
+/// growth past second chances and pinned entries; a constant, so that a record's share of the work is bounded.
+const EVICTION_STEPS_MIN: usize = 256;
+const EVICTION_STEPS_PER_INSERT: usize = 8;
+
+/// One state of one lane: see the module.
+pub struct TypedMap<S> {
+    state: StateId,
+    name: String,
+    codec: Arc<dyn Codec<S>>,
+    groups: KeyGroups,
+    backends: Vec<Arc<dyn Backend>>,
+    limits: MapLimits,
+    table: Table<S>,
+    /// Slots of the dirty entries, each once.
+    dirty: Vec<u32>,
+    dirty_bytes: usize,
+    /// Everything pinned until this epoch or an earlier one is in the backends.
+    applied: u64,
+    /// Entries added since the last `maintain`.
+    inserted: usize,
+    counters: MapCounters,
+    /// Kept for their allocations.
+    pending: Vec<u32>,
+    key_arena: Vec<u8>,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+impl<S> TypedMap<S> {
+    /// An empty map. `name` is `operator/state`, for errors; `backends` is indexed by shard.
+    #[must_use]
+    pub fn new(
+        state: StateId,
+        name: impl Into<String>,
+        codec: Arc<dyn Codec<S>>,
+        groups: KeyGroups,
+        backends: Vec<Arc<dyn Backend>>,
+        limits: MapLimits,
+    ) -> Self {
+        TypedMap {
+            state,
+            name: name.into(),
+            codec,
+            groups,
+            backends,
+            limits,
+            table: Table::new(),
+            dirty: Vec::new(),
+            dirty_bytes: 0,
+            applied: 0,
+            inserted: 0,
+            counters: MapCounters::default(),
+            pending: Vec::new(),
+            key_arena: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Reads those of a batch's keys that are not in the map, together. Called once a batch, before its records.
+    ///
+    /// # Errors
+    /// [`StateError`]; none of the missing keys is in the map then.
+    pub fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError> {
+        for key in keys {
+            if self.table.find(key).is_none() {
+                self.insert_pending(key);
+            }
+        }
+        self.load_pending()
+    }
+
+    /// The value and timestamp of a key; None when it is absent.
+    ///
+    /// # Errors
+    /// [`StateError`] of a read; never "absent" for a read that failed.
+    pub fn get(&mut self, key: KeyRef<'_>) -> Result<Option<(&S, TimestampMs)>, StateError> {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry(slot);
+        Ok(entry.value.as_ref().map(|value| (value, entry.timestamp)))
+    }
+
+    /// Changes a key's value in place; None is absent. Returns what `f` returns, and the entry's timestamp after the change: the largest
+    /// that the key has seen (an absent key starts from `timestamp`).
+    ///
+    /// # Errors
+    /// [`StateError`] of a read; `f` was not called then.
+    pub fn update<R>(
+        &mut self,
+        key: KeyRef<'_>,
+        timestamp: TimestampMs,
+        f: impl FnOnce(&mut Option<S>) -> R,
+    ) -> Result<(R, TimestampMs), StateError> {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry_mut(slot);
+        let was_present = entry.value.is_some();
+        let result = f(&mut entry.value);
+        let timestamp = self.changed(slot, was_present, timestamp);
+        Ok((result, timestamp))
+    }
+
+    /// [`TypedMap::update`] with an `f` that may fail: the entry is left as it was then. Copies the value first.
+    ///
+    /// # Errors
+    /// Outside, [`StateError`] of a read (`f` was not called then); inside, what `f` returned.
+    pub fn try_update<R, E>(
+        &mut self,
+        key: KeyRef<'_>,
+        timestamp: TimestampMs,
+        f: impl FnOnce(&mut Option<S>) -> Result<R, E>,
+    ) -> Result<Result<(R, TimestampMs), E>, StateError>
+    where
+        S: Clone,
+    {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry_mut(slot);
+        let before = entry.value.clone();
+        match f(&mut entry.value) {
+            Ok(result) => {
+                let timestamp = self.changed(slot, before.is_some(), timestamp);
+                Ok(Ok((result, timestamp)))
+            }
+            Err(e) => {
+                entry.value = before;
+                Ok(Err(e))
+            }
+        }
+    }
+
+    /// Sets a key's value; returns the entry's timestamp as [`TypedMap::update`] does.
+    ///
+    /// # Errors
+    /// [`StateError`] of a read: the key's timestamp counts.
+    pub fn put(&mut self, key: KeyRef<'_>, timestamp: TimestampMs, value: S) -> Result<TimestampMs, StateError> {
+        self.update(key, timestamp, |old| *old = Some(value))
+            .map(|((), timestamp)| timestamp)
+    }
+
+    /// Deletes a key; true when it was present.
+    ///
+    /// # Errors
+    /// [`StateError`] of a read.
+    pub fn delete(&mut self, key: KeyRef<'_>, timestamp: TimestampMs) -> Result<bool, StateError> {
+        self.update(key, timestamp, |value| value.take().is_some())
+            .map(|(was_present, _)| was_present)
+    }
+
+    /// Hands over every dirty entry once, encoded, into the change set of its shard (`out` is indexed by shard), and pins it until `epoch`
+    /// has been applied. Called at each barrier.
+    ///
+    /// # Errors
+    /// [`StateError::Codec`] when a value has no encoding: nothing is handed over then, every entry stays dirty, and what is in `out`
+    /// must be thrown away.
+    ///
+    /// # Panics
+    /// When `out` has fewer sets than there are shards.
+    pub fn encode_dirty(&mut self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        let encoded = dirty.iter().try_for_each(|slot| self.encode_entry(*slot, epoch, out));
+        match encoded {
+            Ok(()) => {
+                dirty.clear();
+                self.dirty_bytes = 0;
+            }
+            Err(_) => dirty.iter().for_each(|slot| self.table.entry_mut(*slot).dirty = true),
+        }
+        self.dirty = dirty;
+        encoded
+    }
+
+    /// Epochs up to `epoch` have been applied to the backends of all shards: their entries may be evicted from now on.
+    pub fn applied(&mut self, epoch: u64) {
+        self.applied = self.applied.max(epoch);
+    }
+
+    /// Evicts what is over the limit. Called by the lane between batches; the work is proportional to what the batch added.
+    pub fn maintain(&mut self) {
+        let inserted = std::mem::take(&mut self.inserted);
+        let steps = EVICTION_STEPS_MIN.max(inserted.saturating_mul(EVICTION_STEPS_PER_INSERT));
+        self.counters.evicted += self.table.evict(self.limits.bytes_max, self.applied, steps);
+    }
+
+    /// Forgets all entries of a shard, dirty ones too, and reads it from `backend` from now on: for a shard that was revoked, lost its
+    /// uncommitted changes or was restored.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn reset_shard(&mut self, shard: Shard, backend: Arc<dyn Backend>) {
+        let groups = self.groups;
+        for slot in self.table.select(|entry| groups.shard_of(entry.group) == shard) {
+            if self.table.entry(slot).dirty {
+                self.dirty_bytes -= dirty_cost(self.table.entry(slot));
+            }
+            self.table.remove(slot);
+        }
+        let table = &self.table;
+        self.dirty.retain(|slot| table.contains(*slot));
+        self.backends[shard.0 as usize] = backend;
+    }
+
+    /// Estimate of the memory that the entries take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// Estimate of what the dirty entries will take when encoded. A value counts with its last encoded length.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty_bytes
+    }
+
+    /// Number of entries in memory, with those that are known to be absent.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// No entries in memory.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the map has done so far.
+    #[must_use]
+    pub fn counters(&self) -> MapCounters {
+        self.counters
+    }
+
+    /// Finds a key's entry or reads it.
+    fn locate(&mut self, key: KeyRef<'_>) -> Result<u32, StateError> {
+        self.counters.lookups += 1;
+        if let Some(slot) = self.table.find(key) {
+            return Ok(slot);
+        }
+        let slot = self.insert_pending(key);
+        self.load_pending()?;
+        Ok(slot)
+    }
+
+    /// Notes a change: sets the entry's timestamp and its dirty mark.
+    fn changed(&mut self, slot: u32, was_present: bool, timestamp: TimestampMs) -> TimestampMs {
+        let entry = self.table.entry_mut(slot);
+        if was_present {
+            entry.timestamp = entry.timestamp.max(timestamp);
+        } else {
+            entry.timestamp = timestamp;
+        }
+        let timestamp = entry.timestamp;
+        let changed = was_present || entry.value.is_some();
+        if changed && !entry.dirty {
+            entry.dirty = true;
+            self.dirty_bytes += dirty_cost(entry);
+            self.dirty.push(slot);
+        }
+        timestamp
+    }
+
+    /// Adds an absent entry that [`TypedMap::load_pending`] fills in, so that a key that comes twice in a batch is read once.
+    fn insert_pending(&mut self, key: KeyRef<'_>) -> u32 {
+        // Until a value has been encoded, its size in memory is the best guess.
+        let slot = self
+            .table
+            .insert(key, u32::try_from(std::mem::size_of::<S>()).unwrap_or(u32::MAX));
+        self.inserted += 1;
+        self.counters.misses += 1;
+        self.pending.push(slot);
+        slot
+    }
+
+    /// Fills in the pending entries, or removes them all.
+    fn load_pending(&mut self) -> Result<(), StateError> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let (table, groups) = (&self.table, self.groups);
+        let shard_of = |slot: &u32| groups.shard_of(table.entry(*slot).group);
+        pending.sort_unstable_by_key(shard_of);
+        let shards: Vec<(Shard, usize)> = pending
+            .chunk_by(|a, b| shard_of(a) == shard_of(b))
+            .map(|run| (shard_of(&run[0]), run.len()))
+            .collect();
+        let mut rest = pending.as_slice();
+        let loaded = shards.into_iter().try_for_each(|(shard, len)| {
+            let (run, tail) = rest.split_at(len);
+            rest = tail;
+            self.load_shard(shard, run)
+        });
+        if loaded.is_err() {
+            pending.iter().for_each(|slot| self.table.remove(*slot));
+        }
+        pending.clear();
+        self.pending = pending;
+        loaded
+    }
+
+    fn load_shard(&mut self, shard: Shard, slots: &[u32]) -> Result<(), StateError> {
+        self.key_arena.clear();
+        let mut ends = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let entry = self.table.entry(*slot);
+            write_state_key(entry.group, self.state, &entry.key, b"", &mut self.key_arena);
+            ends.push(self.key_arena.len());
+        }
+        let mut start = 0;
+        let keys: Vec<&[u8]> = ends
+            .iter()
+            .map(|end| &self.key_arena[std::mem::replace(&mut start, *end)..*end])
+            .collect();
+        let mut values = std::mem::take(&mut self.values);
+        self.backends[shard.0 as usize].get_many(&keys, &mut values)?;
+        assert_eq!(values.len(), slots.len(), "invariant: a backend answers every key");
+        for (slot, value) in slots.iter().zip(values.drain(..)) {
+            if let Some(bytes) = value {
+                self.fill(*slot, &bytes)?;
+            }
+        }
+        self.values = values;
+        Ok(())
+    }
+
+    /// Decodes what a backend holds for an entry.
+    fn fill(&mut self, slot: u32, bytes: &[u8]) -> Result<(), StateError> {
+        let (timestamp, encoded) = envelope::parse(bytes).map_err(|e| self.envelope_error(e))?;
+        let value = self.codec.decode(encoded).map_err(|e| self.codec_error(&e))?;
+        let entry = self.table.entry_mut(slot);
+        entry.timestamp = timestamp;
+        entry.value = Some(value);
+        self.table.set_encoded_len(slot, encoded.len());
+        Ok(())
+    }
+
+    fn encode_entry(&mut self, slot: u32, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
+        let entry = self.table.entry(slot);
+        let mut encoded_len = 0;
+        out[self.groups.shard_of(entry.group).0 as usize]
+            .push_with(
+                |out| write_state_key(entry.group, self.state, &entry.key, b"", out),
+                |out| {
+                    let Some(value) = &entry.value else { return Ok(false) };
+                    let start = out.len();
+                    envelope::write_header(entry.timestamp, out);
+                    self.codec.encode(value, out)?;
+                    encoded_len = out.len() - start - HEADER_BYTES;
+                    Ok(true)
+                },
+            )
+            .map_err(|e| self.codec_error(&e))?;
+        let entry = self.table.entry_mut(slot);
+        entry.dirty = false;
+        entry.pinned_until = epoch;
+        self.table.set_encoded_len(slot, encoded_len);
+        Ok(())
+    }
+
+    fn codec_error(&self, error: &crate::types::CodecError) -> StateError {
+        StateError::Codec {
+            state: self.name.clone(),
+            reason: error.to_string(),
+        }
+    }
+
+    fn envelope_error(&self, error: EnvelopeError) -> StateError {
+        StateError::Format {
+            state: self.name.clone(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// What an entry adds to the encoded changes, by its last encoded length.
+fn dirty_cost<S>(entry: &Entry<S>) -> usize {
+    const KEY_OVERHEAD: usize = 6;
+    entry.key.len() + KEY_OVERHEAD + HEADER_BYTES + entry.encoded_len as usize
+}

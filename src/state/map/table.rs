@@ -1,0 +1,187 @@
+//! The entries of a map: a slab indexed by hash, with their sizes and the clock that picks what to evict.
+use super::super::KeyRef;
+use crate::types::{KeyGroup, TimestampMs};
+use hashbrown::HashTable;
+
+/// One key of the state as it is now; value None means absent.
+pub(super) struct Entry<S> {
+    pub key: Box<[u8]>,
+    pub value: Option<S>,
+    pub timestamp: TimestampMs,
+    /// Not evictable until this epoch has been applied.
+    pub pinned_until: u64,
+    pub hash: u32,
+    /// Length of the value when it was last encoded or decoded: the measure of its size.
+    pub encoded_len: u32,
+    pub group: KeyGroup,
+    pub dirty: bool,
+    /// Second chance: looked at since the clock's hand last passed.
+    referenced: bool,
+}
+
+impl<S> Entry<S> {
+    pub fn is_for(&self, key: KeyRef<'_>) -> bool {
+        self.hash == key.hash && *self.key == *key.bytes
+    }
+
+    fn bytes(&self) -> usize {
+        // Box header and index slot are an estimate of what the allocator and the table add.
+        const OVERHEAD: usize = 16 + 8;
+        std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.len() + self.encoded_len as usize
+    }
+}
+
+/// Slab and index. A slot number stays valid until its entry is removed.
+pub(super) struct Table<S> {
+    slots: Vec<Option<Entry<S>>>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+    bytes: usize,
+    hand: usize,
+}
+
+/// Spreads the partitioner's hash over 64 bits: a lane's hashes share their remainder by the number of key groups, and
+/// the index wants good low and good high bits.
+fn spread(hash: u32) -> u64 {
+    let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
+}
+
+fn entry_of<S>(slots: &[Option<Entry<S>>], slot: u32) -> &Entry<S> {
+    slots[slot as usize]
+        .as_ref()
+        .expect("invariant: an indexed slot is taken")
+}
+
+impl<S> Table<S> {
+    pub fn new() -> Self {
+        Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            bytes: 0,
+            hand: 0,
+        }
+    }
+
+    /// The slot of a key; gives the entry its second chance.
+    pub fn find(&mut self, key: KeyRef<'_>) -> Option<u32> {
+        let slots = &self.slots;
+        let slot = *self
+            .index
+            .find(spread(key.hash), |slot| entry_of(slots, *slot).is_for(key))?;
+        self.entry_mut(slot).referenced = true;
+        Some(slot)
+    }
+
+    /// Adds an absent entry for a key that is not in the table.
+    pub fn insert(&mut self, key: KeyRef<'_>, encoded_len: u32) -> u32 {
+        let entry = Entry {
+            key: key.bytes.into(),
+            value: None,
+            timestamp: 0,
+            pinned_until: 0,
+            hash: key.hash,
+            encoded_len,
+            group: key.group,
+            dirty: false,
+            referenced: true,
+        };
+        self.bytes += entry.bytes();
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("invariant: a map holds fewer than 2^32 entries")
+        });
+        self.slots[slot as usize] = Some(entry);
+        let slots = &self.slots;
+        self.index
+            .insert_unique(spread(key.hash), slot, |slot| spread(entry_of(slots, *slot).hash));
+        slot
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        let entry = self.slots[slot as usize]
+            .take()
+            .expect("invariant: a removed slot is taken");
+        self.bytes -= entry.bytes();
+        if let Ok(found) = self.index.find_entry(spread(entry.hash), |other| *other == slot) {
+            found.remove();
+        }
+        self.free.push(slot);
+    }
+
+    pub fn entry(&self, slot: u32) -> &Entry<S> {
+        entry_of(&self.slots, slot)
+    }
+
+    pub fn entry_mut(&mut self, slot: u32) -> &mut Entry<S> {
+        self.slots[slot as usize]
+            .as_mut()
+            .expect("invariant: an indexed slot is taken")
+    }
+
+    /// Notes the value's size, so that the table's stays right.
+    pub fn set_encoded_len(&mut self, slot: u32, len: usize) {
+        let entry = self.slots[slot as usize]
+            .as_mut()
+            .expect("invariant: an indexed slot is taken");
+        self.bytes -= entry.bytes();
+        entry.encoded_len = u32::try_from(len).unwrap_or(u32::MAX);
+        self.bytes += entry.bytes();
+    }
+
+    /// Slots of the entries that `which` selects.
+    pub fn select(&self, which: impl Fn(&Entry<S>) -> bool) -> Vec<u32> {
+        self.index
+            .iter()
+            .copied()
+            .filter(|slot| which(self.entry(*slot)))
+            .collect()
+    }
+
+    /// Moves the clock's hand by at most `steps` slots and evicts until the table is within `bytes_max`: what is
+    /// clean, unpinned and not looked at since the hand last passed. Returns how many were evicted.
+    pub fn evict(&mut self, bytes_max: usize, applied: u64, steps: usize) -> u64 {
+        let mut evicted = 0;
+        for _ in 0..steps {
+            if self.bytes <= bytes_max || self.slots.is_empty() {
+                break;
+            }
+            self.hand = if self.hand + 1 < self.slots.len() {
+                self.hand + 1
+            } else {
+                0
+            };
+            let Some(entry) = self.slots[self.hand].as_mut() else {
+                continue;
+            };
+            if entry.dirty || entry.pinned_until > applied {
+                continue;
+            }
+            if std::mem::take(&mut entry.referenced) {
+                continue;
+            }
+            self.remove(self.hand as u32);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    pub fn contains(&self, slot: u32) -> bool {
+        self.slots[slot as usize].is_some()
+    }
+
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What [`Table::bytes`] must be.
+    #[cfg(test)]
+    pub fn counted_bytes(&self) -> usize {
+        self.slots.iter().flatten().map(Entry::bytes).sum()
+    }
+}

@@ -1,0 +1,534 @@
+use super::*;
+use crate::state::backend::memory::{MemoryFactory, Operation};
+use crate::state::key::parse_state_key;
+use crate::state::{Applied, BackendFactory};
+use crate::types::codec::LongBe;
+use crate::types::{CodecError, Digest, EpochId, Incarnation, Partitioner};
+use proptest::prelude::*;
+use std::collections::{HashMap, VecDeque};
+
+const SHARDS: u32 = 3;
+const STATE: StateId = StateId(7);
+
+fn groups() -> KeyGroups {
+    KeyGroups::new(12, SHARDS, Partitioner::Murmur2).expect("valid")
+}
+
+fn key(bytes: &[u8]) -> KeyRef<'_> {
+    let hash = groups().hash(bytes);
+    KeyRef {
+        group: groups().group_of(hash),
+        hash,
+        bytes,
+    }
+}
+
+fn change_sets() -> Vec<ChangeSet> {
+    vec![ChangeSet::default(); SHARDS as usize]
+}
+
+/// A map with what it stands on.
+struct Rig {
+    factory: MemoryFactory,
+    backends: Vec<Arc<dyn Backend>>,
+    map: TypedMap<i64>,
+    sequence: u64,
+}
+
+impl Rig {
+    fn new(bytes_max: usize) -> Rig {
+        let factory = MemoryFactory::default();
+        let backends: Vec<_> = (0..SHARDS)
+            .map(|shard| factory.open(Shard(shard)).expect("open"))
+            .collect();
+        let map = Rig::map(&backends, bytes_max);
+        Rig {
+            factory,
+            backends,
+            map,
+            sequence: 0,
+        }
+    }
+
+    fn map(backends: &[Arc<dyn Backend>], bytes_max: usize) -> TypedMap<i64> {
+        TypedMap::new(
+            STATE,
+            "sum/total",
+            Arc::new(LongBe),
+            groups(),
+            backends.to_vec(),
+            MapLimits { bytes_max },
+        )
+    }
+
+    fn get(&mut self, bytes: &[u8]) -> Option<(i64, TimestampMs)> {
+        self.map
+            .get(key(bytes))
+            .expect("get")
+            .map(|(value, timestamp)| (*value, timestamp))
+    }
+
+    fn encode(&mut self, epoch: u64) -> Vec<ChangeSet> {
+        let mut out = change_sets();
+        self.map.encode_dirty(epoch, &mut out).expect("encode");
+        assert_eq!(self.map.dirty_bytes(), 0);
+        out.iter_mut().for_each(ChangeSet::sort);
+        out
+    }
+
+    fn apply(&mut self, epoch: u64, changes: &[ChangeSet]) {
+        self.sequence += 1;
+        let epoch_id = EpochId {
+            incarnation: Incarnation(1),
+            n: epoch,
+        };
+        let applied = Applied {
+            sequence: self.sequence,
+            epoch: epoch_id,
+            footer: Digest([0; 16]),
+        };
+        for (backend, changes) in self.backends.iter().zip(changes) {
+            backend.apply(&mut changes.iter(), &applied).expect("apply");
+        }
+        self.map.applied(epoch);
+    }
+
+    /// All that the backends hold, decoded.
+    fn held(&self) -> Model {
+        let mut held = Model::new();
+        for (shard, backend) in self.backends.iter().enumerate() {
+            backend
+                .scan(&mut |state_key, bytes| {
+                    let parsed = parse_state_key(state_key).expect("a state key");
+                    let (timestamp, value) = envelope::parse(bytes).expect("an envelope");
+                    assert_eq!(parsed.group, key(&parsed.key).group);
+                    assert_eq!(groups().shard_of(parsed.group).0 as usize, shard);
+                    assert_eq!((parsed.state, parsed.namespace), (STATE, &b""[..]));
+                    held.insert(parsed.key, (LongBe.decode(value).expect("a value"), timestamp));
+                })
+                .expect("scan");
+        }
+        held
+    }
+}
+
+type Model = HashMap<Vec<u8>, (i64, TimestampMs)>;
+
+#[test]
+fn an_entry_carries_the_largest_timestamp_and_an_absent_one_starts_over() {
+    let mut rig = Rig::new(1 << 20);
+    let add = |value: &mut Option<i64>| {
+        *value = Some(value.unwrap_or(0) + 1);
+        *value
+    };
+    assert_eq!(rig.map.update(key(b"a"), 50, add).expect("update"), (Some(1), 50));
+    assert_eq!(rig.map.update(key(b"a"), 40, add).expect("update"), (Some(2), 50));
+    assert_eq!(rig.map.put(key(b"a"), 60, 9).expect("put"), 60);
+    assert!(rig.map.delete(key(b"a"), 70).expect("delete"));
+    assert!(!rig.map.delete(key(b"a"), 70).expect("delete"));
+    assert_eq!(rig.map.update(key(b"a"), 10, add).expect("update"), (Some(1), 10));
+    assert_eq!(rig.get(b"a"), Some((1, 10)));
+}
+
+#[test]
+fn a_failed_try_update_leaves_the_entry_as_it_was() {
+    let mut rig = Rig::new(1 << 20);
+    let fail = |value: &mut Option<i64>| {
+        *value = Some(99);
+        Err::<(), _>("no")
+    };
+    assert_eq!(rig.map.try_update(key(b"a"), 5, fail).expect("read"), Err("no"));
+    assert_eq!((rig.get(b"a"), rig.map.dirty_bytes()), (None, 0));
+    rig.map.put(key(b"a"), 3, 1).expect("put");
+    assert_eq!(rig.map.try_update(key(b"a"), 5, fail).expect("read"), Err("no"));
+    assert_eq!(rig.get(b"a"), Some((1, 3)));
+    let done = rig
+        .map
+        .try_update(key(b"a"), 5, |value| value.take().ok_or("absent"))
+        .expect("read");
+    assert_eq!((done, rig.get(b"a")), (Ok((1, 5)), None));
+}
+
+#[test]
+fn a_changed_entry_is_handed_over_once_an_epoch_and_an_unchanged_one_never() {
+    let mut rig = Rig::new(1 << 20);
+    (0..5).for_each(|i| _ = rig.map.put(key(b"a"), i, i).expect("put"));
+    rig.map.put(key(b"b"), 1, 1).expect("put");
+    rig.get(b"only read");
+    rig.map.delete(key(b"never there"), 1).expect("delete");
+    let first = rig.encode(1);
+    assert_eq!(first.iter().map(ChangeSet::len).sum::<usize>(), 2);
+    assert_eq!(rig.encode(2).iter().map(ChangeSet::len).sum::<usize>(), 0);
+    rig.map.delete(key(b"b"), 2).expect("delete");
+    let third = rig.encode(3);
+    let changes: Vec<_> = third.iter().flat_map(ChangeSet::iter).collect();
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].value, None);
+    rig.apply(1, &first);
+    rig.apply(3, &third);
+    assert_eq!(rig.held(), Model::from([(b"a".to_vec(), (4, 4))]));
+}
+
+#[test]
+fn the_misses_of_a_batch_are_read_once_and_then_hit() {
+    let mut rig = Rig::new(1 << 20);
+    rig.map.put(key(b"a"), 1, 1).expect("put");
+    let changes = rig.encode(1);
+    rig.apply(1, &changes);
+    rig.map = Rig::map(&rig.backends, 1 << 20);
+    let batch: [&[u8]; 5] = [b"a", b"b", b"a", b"b", b"c"];
+    rig.map
+        .prefetch(&mut batch.iter().map(|bytes| key(bytes)))
+        .expect("prefetch");
+    assert_eq!((rig.map.len(), rig.map.counters().misses), (3, 3));
+    // From here on every read of a backend would fail.
+    rig.factory.fail(Operation::Read, u32::MAX);
+    assert_eq!(rig.get(b"a"), Some((1, 1)));
+    assert_eq!(
+        (rig.get(b"b"), rig.get(b"c"), rig.get(b"a")),
+        (None, None, Some((1, 1)))
+    );
+    let counters = rig.map.counters();
+    assert_eq!((counters.lookups, counters.misses, counters.hits()), (4, 3, 1));
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_leaves_nothing_behind() {
+    let mut rig = Rig::new(1 << 20);
+    rig.map.put(key(b"a"), 1, 1).expect("put");
+    let changes = rig.encode(1);
+    rig.apply(1, &changes);
+    rig.map = Rig::map(&rig.backends, 1 << 20);
+    let batch: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    for times in 1..=2 {
+        rig.factory.fail(Operation::Read, times);
+        let read = if times == 1 {
+            rig.map.get(key(b"a")).map(|_| ())
+        } else {
+            rig.factory.fail(Operation::Read, 1);
+            rig.map.prefetch(&mut batch.iter().map(|bytes| key(bytes)))
+        };
+        assert!(matches!(read, Err(StateError::Io { .. })), "{read:?}");
+        assert_eq!((rig.map.len(), rig.map.bytes()), (0, 0));
+    }
+    assert_eq!(rig.get(b"a"), Some((1, 1)), "not remembered as absent");
+}
+
+#[test]
+fn pinned_and_dirty_entries_outlive_the_limit_and_others_do_not() {
+    let mut rig = Rig::new(0);
+    let keys: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i]).collect();
+    keys.iter().for_each(|k| _ = rig.map.put(key(k), 1, 1).expect("put"));
+    (0..4).for_each(|_| rig.map.maintain());
+    assert_eq!(rig.map.len(), 50, "dirty");
+    let first = rig.encode(1);
+    rig.map.put(key(&keys[0]), 2, 2).expect("put");
+    let second = rig.encode(2);
+    (0..4).for_each(|_| rig.map.maintain());
+    assert_eq!(rig.map.len(), 50, "not applied");
+    rig.apply(1, &first);
+    (0..4).for_each(|_| rig.map.maintain());
+    assert_eq!(rig.map.len(), 1, "in an epoch that is not applied");
+    rig.apply(2, &second);
+    (0..4).for_each(|_| rig.map.maintain());
+    assert_eq!((rig.map.len(), rig.map.bytes(), rig.map.counters().evicted), (0, 0, 50));
+    assert_eq!((rig.get(&keys[0]), rig.get(&keys[49])), (Some((2, 2)), Some((1, 1))));
+}
+
+#[test]
+fn a_reset_shard_forgets_its_uncommitted_changes_and_only_they() {
+    let mut rig = Rig::new(1 << 20);
+    let keys: Vec<Vec<u8>> = (0..30u8).map(|i| vec![i]).collect();
+    keys.iter().for_each(|k| _ = rig.map.put(key(k), 1, 1).expect("put"));
+    let of_shard_1 = |k: &[u8]| groups().shard_of(key(k).group) == Shard(1);
+    let lost = keys.iter().filter(|k| of_shard_1(k)).count();
+    assert!(lost > 0 && lost < 30);
+    let other: Arc<dyn Backend> = MemoryFactory::default().open(Shard(1)).expect("open");
+    rig.map.reset_shard(Shard(1), other);
+    assert_eq!(rig.map.len(), 30 - lost);
+    let changes = rig.encode(1);
+    assert_eq!((changes[1].len(), changes[0].len() + changes[2].len()), (0, 30 - lost));
+    for k in &keys {
+        assert_eq!(rig.get(k).is_none(), of_shard_1(k));
+    }
+}
+
+/// Encodes everything but 13.
+struct Superstitious;
+
+impl Codec<i64> for Superstitious {
+    fn encode(&self, value: &i64, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        if *value == 13 {
+            return Err(CodecError {
+                codec: self.schema(),
+                reason: "no 13".to_owned(),
+            });
+        }
+        LongBe.encode(value, out)
+    }
+    fn decode(&self, bytes: &[u8]) -> Result<i64, CodecError> {
+        LongBe.decode(bytes)
+    }
+    fn schema(&self) -> String {
+        "superstitious/1".to_owned()
+    }
+}
+
+#[test]
+fn a_value_that_does_not_encode_names_the_state_and_nothing_is_handed_over() {
+    let rig = Rig::new(1 << 20);
+    let limits = MapLimits { bytes_max: 1 << 20 };
+    let mut map = TypedMap::new(
+        STATE,
+        "sum/total",
+        Arc::new(Superstitious),
+        groups(),
+        rig.backends.clone(),
+        limits,
+    );
+    for (k, value) in [(b"a", 1), (b"b", 13), (b"c", 3)] {
+        map.put(key(k), 1, value).expect("put");
+    }
+    let failed = map.encode_dirty(1, &mut change_sets());
+    assert!(
+        matches!(&failed, Err(StateError::Codec { state, .. }) if state == "sum/total"),
+        "{failed:?}"
+    );
+    assert!(map.dirty_bytes() > 0);
+    map.put(key(b"b"), 1, 2).expect("put");
+    let mut out = change_sets();
+    map.encode_dirty(2, &mut out).expect("encode");
+    assert_eq!(out.iter().map(ChangeSet::len).sum::<usize>(), 3);
+}
+
+#[test]
+fn what_does_not_decode_names_the_state_and_a_newer_format_says_so() {
+    let mut rig = Rig::new(1 << 20);
+    let shard = groups().shard_of(key(b"a").group).0 as usize;
+    for (epoch, bytes, newer) in [(1, &b"\x01\0\0\0\0\0\0\0\0abc"[..], false), (2, &b"\x02rest"[..], true)] {
+        let mut changes = change_sets();
+        let mut state_key = Vec::new();
+        write_state_key(key(b"a").group, STATE, b"a", b"", &mut state_key);
+        changes[shard].push(crate::state::Change {
+            key: &state_key,
+            value: Some(bytes),
+        });
+        rig.apply(epoch, &changes);
+        match rig.map.get(key(b"a")) {
+            Err(StateError::Codec { state, .. }) => assert!(!newer && state == "sum/total"),
+            Err(StateError::Format { state, reason }) => {
+                assert!(newer && state == "sum/total" && reason.contains("newer"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Get(usize),
+    Put(usize, TimestampMs, i64),
+    Add(usize, TimestampMs, i64),
+    TryAdd(usize, TimestampMs, bool),
+    Delete(usize, TimestampMs),
+    Prefetch(Vec<usize>),
+    Barrier,
+    Apply,
+    Maintain,
+    /// The process dies: what was not applied is lost.
+    Restart,
+    /// A shard is given back and taken again.
+    Reset(u32),
+}
+
+const KEYS: [&[u8]; 12] = [
+    b"",
+    b"\0",
+    b"\0\0",
+    b"\0\x01",
+    b"a",
+    b"a\0",
+    b"ab",
+    b"b",
+    b"\xff",
+    b"\xff\xff",
+    b"key-10",
+    b"key-11",
+];
+
+fn op() -> impl Strategy<Value = Op> {
+    let k = 0..KEYS.len();
+    let t = -5i64..20;
+    prop_oneof![
+        4 => k.clone().prop_map(Op::Get),
+        4 => (k.clone(), t.clone(), any::<i64>()).prop_map(|(k, t, v)| Op::Put(k, t, v)),
+        6 => (k.clone(), t.clone(), any::<i64>()).prop_map(|(k, t, v)| Op::Add(k, t, v)),
+        2 => (k.clone(), t.clone(), any::<bool>()).prop_map(|(k, t, ok)| Op::TryAdd(k, t, ok)),
+        3 => (k.clone(), t).prop_map(|(k, t)| Op::Delete(k, t)),
+        2 => proptest::collection::vec(k, 0..8).prop_map(Op::Prefetch),
+        2 => Just(Op::Barrier),
+        2 => Just(Op::Apply),
+        4 => Just(Op::Maintain),
+        1 => Just(Op::Restart),
+        1 => (0..SHARDS).prop_map(Op::Reset),
+    ]
+}
+
+/// The rig beside a plain map, and the epochs that are between barrier and apply.
+struct Checked {
+    rig: Rig,
+    bytes_max: usize,
+    model: Model,
+    committed: Model,
+    in_flight: VecDeque<(u64, Vec<ChangeSet>, Model)>,
+    epoch: u64,
+}
+
+impl Checked {
+    fn new(bytes_max: usize) -> Checked {
+        let rig = Rig::new(bytes_max);
+        let (model, committed, in_flight) = Default::default();
+        Checked {
+            rig,
+            bytes_max,
+            model,
+            committed,
+            in_flight,
+            epoch: 0,
+        }
+    }
+
+    fn set(&mut self, k: usize, timestamp: TimestampMs, value: Option<i64>) -> TimestampMs {
+        let timestamp = self
+            .model
+            .get(KEYS[k])
+            .map_or(timestamp, |(_, old)| timestamp.max(*old));
+        match value {
+            Some(value) => self.model.insert(KEYS[k].to_vec(), (value, timestamp)),
+            None => self.model.remove(KEYS[k]),
+        };
+        timestamp
+    }
+
+    fn value(&self, k: usize) -> i64 {
+        self.model.get(KEYS[k]).map_or(0, |(value, _)| *value)
+    }
+
+    fn change(&mut self, op: &Op) {
+        let map = &mut self.rig.map;
+        match *op {
+            Op::Put(k, t, v) => {
+                let got = map.put(key(KEYS[k]), t, v).expect("put");
+                assert_eq!(got, self.set(k, t, Some(v)));
+            }
+            Op::Add(k, t, v) => {
+                let add = |value: &mut Option<i64>| *value.insert(value.unwrap_or(0).wrapping_add(v));
+                let got = map.update(key(KEYS[k]), t, add).expect("update");
+                let want = self.value(k).wrapping_add(v);
+                assert_eq!(got, (want, self.set(k, t, Some(want))));
+            }
+            Op::TryAdd(k, t, ok) => {
+                let add = |value: &mut Option<i64>| {
+                    *value = Some(value.unwrap_or(0).wrapping_add(1));
+                    ok.then_some(()).ok_or(())
+                };
+                let got = map.try_update(key(KEYS[k]), t, add).expect("update");
+                let want = ok.then(|| self.set(k, t, Some(self.value(k).wrapping_add(1))));
+                assert_eq!(got, want.map(|t| ((), t)).ok_or(()));
+            }
+            Op::Delete(k, t) => {
+                let got = map.delete(key(KEYS[k]), t).expect("delete");
+                assert_eq!(got, self.model.contains_key(KEYS[k]));
+                self.set(k, t, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self) {
+        if let Some((epoch, changes, model)) = self.in_flight.pop_front() {
+            self.rig.apply(epoch, &changes);
+            self.committed = model;
+            assert_eq!(self.rig.held(), self.committed, "epoch {epoch}");
+        }
+    }
+
+    fn barrier(&mut self) {
+        self.epoch += 1;
+        let changes = self.rig.encode(self.epoch);
+        self.in_flight.push_back((self.epoch, changes, self.model.clone()));
+    }
+
+    fn reset(&mut self, shard: u32) {
+        // Epochs in flight are decided first, so that the other shards go on with theirs.
+        while !self.in_flight.is_empty() {
+            self.apply();
+        }
+        let of_shard = |k: &Vec<u8>| groups().shard_of(key(k).group) == Shard(shard);
+        self.model.retain(|k, _| !of_shard(k));
+        self.model.extend(
+            self.committed
+                .iter()
+                .filter(|(k, _)| of_shard(k))
+                .map(|(k, v)| (k.clone(), *v)),
+        );
+        self.rig
+            .map
+            .reset_shard(Shard(shard), Arc::clone(&self.rig.backends[shard as usize]));
+    }
+
+    fn step(&mut self, op: &Op) {
+        match op {
+            Op::Get(k) => assert_eq!(self.rig.get(KEYS[*k]), self.model.get(KEYS[*k]).copied()),
+            Op::Prefetch(keys) => {
+                self.rig
+                    .map
+                    .prefetch(&mut keys.iter().map(|k| key(KEYS[*k])))
+                    .expect("prefetch");
+            }
+            Op::Barrier => self.barrier(),
+            Op::Apply => self.apply(),
+            Op::Maintain => self.rig.map.maintain(),
+            Op::Restart => {
+                self.in_flight.clear();
+                self.model = self.committed.clone();
+                self.rig.map = Rig::map(&self.rig.backends, self.bytes_max);
+                self.epoch = 0;
+            }
+            Op::Reset(shard) => self.reset(*shard),
+            change => self.change(change),
+        }
+        assert_eq!(self.rig.map.bytes(), self.rig.map.table.counted_bytes());
+    }
+
+    fn finish(mut self) {
+        self.barrier();
+        while !self.in_flight.is_empty() {
+            self.apply();
+        }
+        assert_eq!(self.rig.held(), self.model);
+        self.rig.map.maintain();
+        assert!(
+            self.rig.map.bytes() <= self.bytes_max,
+            "everything is clean and applied"
+        );
+        for (k, bytes) in KEYS.iter().enumerate() {
+            self.step(&Op::Get(k));
+            assert_eq!(self.rig.get(bytes), self.model.get(*bytes).copied());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 512 }))]
+
+    #[test]
+    fn what_is_read_and_what_is_applied_equals_the_model(
+        bytes_max in prop_oneof![Just(0usize), 100usize..1000],
+        ops in proptest::collection::vec(op(), 1..120),
+    ) {
+        let mut checked = Checked::new(bytes_max);
+        ops.iter().for_each(|op| checked.step(op));
+        checked.finish();
+    }
+}
