@@ -1,1 +1,28 @@
-//! Connector.
+//! Kafka as Keyfold's source and log.
+//!
+//! * [`KafkaConfig`]: brokers and librdkafka's own properties, without those that would break a guarantee (EP-11).
+//! * [`KafkaSource`]: reads a topic in single mode: every partition assigned by explicit offset, no subscription, no commit.
+//! * [`kafka_target`]: names an output topic with the largest output that it takes.
+//! * [`KafkaLog`]: publishes an epoch in one transaction: outputs, offsets and pointers.
+//!
+//! librdkafka is called directly (`ffi`), because the guarantees need what the safe binding hides: batches of borrowed messages,
+//! leader epochs, metadata as raw bytes, the three flags of a transaction's error.
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod config;
+mod eager;
+mod error;
+#[allow(unsafe_code)]
+mod ffi;
+mod log;
+mod reader;
+mod sender;
+mod sink;
+mod source;
+
+pub use config::KafkaConfig;
+pub use error::KafkaError;
+pub use log::KafkaLog;
+pub use sink::kafka_target;
+pub use source::{KafkaSource, StartAt};

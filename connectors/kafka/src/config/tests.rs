@@ -1,0 +1,105 @@
+use super::*;
+
+fn value<'a>(properties: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    properties.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+}
+
+/// EP-11: what a reader must and must not do is not up to the user.
+#[test]
+fn properties_that_would_break_a_guarantee_are_refused_with_the_reason() {
+    let config = KafkaConfig::new("b:1");
+    for (name, value) in [
+        ("enable.auto.commit", "true"),
+        ("auto.offset.reset", "earliest"),
+        ("isolation.level", "read_uncommitted"),
+        ("group.id", "mine"),
+        ("transactional.id", "mine"),
+        ("acks", "1"),
+        ("enable.idempotence", "false"),
+        ("max.in.flight", "6"),
+        ("retries", "0"),
+        ("message.timeout.ms", "0"),
+        ("partitioner", "random"),
+        ("transaction.timeout.ms", "1"),
+        ("check.crcs", "false"),
+        ("plugin.library.paths", "x.so"),
+    ] {
+        for error in [
+            config.clone().property(name, value).expect_err(name),
+            config.clone().consumer_property(name, value).expect_err(name),
+            config.clone().producer_property(name, value).expect_err(name),
+        ] {
+            assert!(
+                matches!(&error, KafkaError::Refused { reason, .. } if !reason.is_empty()),
+                "{name}: {error}"
+            );
+        }
+    }
+    assert!(config.clone().producer_property("max.in.flight", "5").is_ok());
+    assert!(config.producer_property("compression.type", "lz4").is_ok());
+}
+
+#[test]
+fn unknown_properties_and_values_are_refused_at_once() {
+    let config = KafkaConfig::new("b:1");
+    assert!(matches!(
+        config.clone().property("no.such.thing", "1"),
+        Err(KafkaError::Invalid { .. })
+    ));
+    assert!(matches!(
+        config.property("socket.timeout.ms", "soon"),
+        Err(KafkaError::Invalid { .. })
+    ));
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let config = KafkaConfig::new("b:1")
+        .property("sasl.password", "SENTINEL-1")
+        .and_then(|c| c.property("ssl.key.password", "SENTINEL-2"))
+        .and_then(|c| c.property("sasl.username", "shown"))
+        .expect("known properties");
+    let shown = format!("{config:?}");
+    assert!(
+        !shown.contains("SENTINEL") && shown.contains("[redacted]") && shown.contains("shown"),
+        "{shown}"
+    );
+    let error = KafkaConfig::new("b:1")
+        .property("ssl.key.pem", "SENTINEL\0-3")
+        .expect_err("a zero byte");
+    assert!(!format!("{error} {error:?}").contains("SENTINEL"));
+}
+
+/// EP-11
+#[test]
+fn a_source_reads_committed_records_and_never_jumps_unless_the_test_breaks_it() {
+    let config = KafkaConfig::new("b:1").prefetch_bytes(8 << 20);
+    let properties = config.source_properties("g", 8);
+    for (name, want) in [
+        ("isolation.level", "read_committed"),
+        ("auto.offset.reset", "error"),
+        ("enable.auto.commit", "false"),
+        ("enable.partition.eof", "true"),
+        ("check.crcs", "true"),
+        ("fetch.queue.backoff.ms", "10"),
+        ("queued.max.messages.kbytes", "1024"),
+        ("group.id", "g"),
+    ] {
+        assert_eq!(value(&properties, name), Some(want), "{name}");
+    }
+    let broken = config.faults(Faults::parse("break:EP-11").expect("valid"));
+    let properties = broken.source_properties("g", 8);
+    assert_eq!(value(&properties, "isolation.level"), Some("read_uncommitted"));
+    assert_eq!(value(&properties, "auto.offset.reset"), Some("earliest"));
+    assert_eq!(
+        value(&broken.pointer_properties("g"), "isolation.level"),
+        Some("read_committed")
+    );
+}
+
+#[test]
+fn a_small_topic_limit_makes_small_batches() {
+    let config = KafkaConfig::new("b:1");
+    assert_eq!(value(&config.producer_properties(500), "batch.size"), Some("500"));
+    assert_eq!(value(&config.producer_properties(usize::MAX), "batch.size"), None);
+}

@@ -1,0 +1,152 @@
+//! What a failure of the client means: the table of error classes, in one place.
+use crate::ffi::{Code, DeliveryFailure, Failure};
+use keyfold::sink::{LogError, LogErrorKind};
+use keyfold::source::SourceError;
+
+/// A setting, topic or cluster that cannot be used as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KafkaError {
+    /// The property would break a guarantee. Remove it, or use the setting that the reason names.
+    #[error("kafka property {name} is refused: {reason}")]
+    Refused {
+        /// The property.
+        name: String,
+        /// Why, and what to use instead.
+        reason: String,
+    },
+    /// The client does not know the property, or not this value. Correct it.
+    #[error("kafka property {name} is not usable: {reason}")]
+    Invalid {
+        /// The property.
+        name: String,
+        /// What the client says; without the value of a secret.
+        reason: String,
+    },
+    /// The cluster does not have the topic. Create it.
+    #[error("kafka topic {topic} does not exist; create it with the partitions it should have, then start again")]
+    UnknownTopic {
+        /// The topic.
+        topic: String,
+    },
+    /// The client could not be made or asked. Check brokers, network and credentials.
+    #[error("kafka {context}: {reason}")]
+    Client {
+        /// What was tried.
+        context: String,
+        /// What the client says.
+        reason: String,
+    },
+}
+
+/// Errors that do not go away by waiting: credentials, permissions, certificates, configuration.
+fn is_hopeless(failure: &Failure) -> bool {
+    match failure.code {
+        Code::Authentication
+        | Code::SaslAuthenticationFailed
+        | Code::UnsupportedSASLMechanism
+        | Code::TopicAuthorizationFailed
+        | Code::GroupAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::TransactionalIdAuthorizationFailed
+        | Code::InvalidTransactionTimeout
+        | Code::InvalidConfig
+        | Code::InvalidTopic
+        | Code::InvalidGroupId
+        | Code::UnsupportedVersion
+        | Code::UnsupportedFeature => true,
+        Code::SSL => failure.text.contains("certificate verify failed"),
+        _ => false,
+    }
+}
+
+/// A failed read, or a failed question of a source.
+pub(crate) fn source_error(context: &str, failure: &Failure) -> SourceError {
+    let text = format!("{context}: {}", failure.text);
+    if failure.fatal || is_hopeless(failure) {
+        SourceError::Fatal(text)
+    } else {
+        SourceError::Retriable(text)
+    }
+}
+
+/// A failed call outside of a transaction: reading pointers, looking at the group.
+pub(crate) fn read_error(context: &str, failure: &Failure) -> LogError {
+    let hopeless = failure.fatal || is_hopeless(failure);
+    let kind = if hopeless {
+        LogErrorKind::Fatal
+    } else {
+        LogErrorKind::Retriable
+    };
+    log_error(kind, context, &failure.text)
+}
+
+/// A failed transactional call, by librdkafka's flags: fatal, requires an abort, retriable; none of the three counts as fatal.
+pub(crate) fn transaction_error(context: &str, failure: &Failure) -> LogError {
+    let kind = match failure.code {
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch if !failure.abortable => LogErrorKind::Fenced,
+        Code::OffsetMetadataTooLarge | Code::InvalidCommitOffsetSize => {
+            return log_error(
+                LogErrorKind::Fatal,
+                context,
+                &format!("{}; {METADATA_REMEDY}", failure.text),
+            );
+        }
+        Code::IllegalGeneration | Code::UnknownMemberId | Code::FencedInstanceId | Code::StaleMemberEpoch => {
+            return log_error(
+                LogErrorKind::Fatal,
+                context,
+                &format!("{}; {GROUP_REMEDY}", failure.text),
+            );
+        }
+        _ if is_hopeless(failure) => LogErrorKind::Fatal,
+        _ if failure.fatal => LogErrorKind::SessionLost,
+        _ if failure.abortable => LogErrorKind::Abortable,
+        _ if failure.retriable => LogErrorKind::Retriable,
+        _ => LogErrorKind::SessionLost,
+    };
+    log_error(kind, context, &failure.text)
+}
+
+pub(crate) const METADATA_REMEDY: &str = "the pointer does not fit the broker's offset.metadata.max.bytes: \
+     raise it to its default of 4096 on every broker, then start again";
+
+const GROUP_REMEDY: &str = "another consumer is a member of this group: stop it, or give the job another id";
+
+/// A message that was not delivered, or not taken in the first place. `failed` of them failed together.
+pub(crate) fn delivery_error(failure: &DeliveryFailure, failed: u64) -> LogError {
+    let context = format!("produce to topic {} partition {}", failure.topic, failure.partition);
+    let size = format!("key of {} bytes, value of {} bytes", failure.key_len, failure.value_len);
+    let reason = format!("{} ({size}; {failed} not delivered)", failure.text);
+    log_error(delivery_kind(failure.code), &context, &reason)
+}
+
+fn delivery_kind(code: Code) -> LogErrorKind {
+    match code {
+        Code::MessageSizeTooLarge
+        | Code::MessageBatchTooLarge
+        | Code::InvalidMessageSize
+        | Code::InvalidMessage
+        | Code::InvalidTimestamp
+        | Code::InvalidRecord
+        | Code::PolicyViolation
+        | Code::UnknownPartition
+        | Code::TopicAuthorizationFailed => LogErrorKind::OutputRefused,
+        Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => LogErrorKind::Fatal,
+        Code::ClusterAuthorizationFailed | Code::TransactionalIdAuthorizationFailed => LogErrorKind::Fatal,
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => LogErrorKind::Fenced,
+        Code::Fatal => LogErrorKind::SessionLost,
+        _ => LogErrorKind::Abortable,
+    }
+}
+
+pub(crate) fn log_error(kind: LogErrorKind, context: &str, reason: &str) -> LogError {
+    LogError {
+        kind,
+        context: context.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Questions to the cluster: metadata, offsets, settings, groups. Every call is bounded by its `wait`.
+use super::{Client, Code, Failure, List, c_string, check, millis, sys, text};
+use std::ffi::c_char;
+use std::time::Duration;
+
+/// What the group's coordinator says about a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupState {
+    pub state: String,
+    pub members: usize,
+}
+
+impl Client {
+    /// Number of partitions; None when the cluster does not know the topic.
+    pub(crate) fn partitions(&self, topic: &str, wait: Duration) -> Result<Option<u32>, Failure> {
+        let name = c_string(topic)?;
+        let mut metadata: *const sys::rd_kafka_metadata = std::ptr::null();
+        // SAFETY: the topic's handle and the metadata are ours and freed after their last use; the metadata holds `topic_cnt` topics.
+        unsafe {
+            let handle = sys::rd_kafka_topic_new(self.as_ptr(), name.as_ptr(), std::ptr::null_mut());
+            if handle.is_null() {
+                return Err(Failure::of(sys::rd_kafka_last_error()));
+            }
+            let err = sys::rd_kafka_metadata(self.as_ptr(), 0, handle, &mut metadata, millis(wait));
+            sys::rd_kafka_topic_destroy(handle);
+            check(err)?;
+            let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
+            let first = (count > 0).then(|| &*(*metadata).topics);
+            let found = first.map(|t| (t.err, u32::try_from(t.partition_cnt).unwrap_or(0)));
+            sys::rd_kafka_metadata_destroy(metadata);
+            match found {
+                None => Ok(None),
+                Some((err, partitions)) => match check(err) {
+                    Ok(()) => Ok(Some(partitions)),
+                    Err(f) if matches!(f.code, Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(None),
+                    Err(f) => Err(f),
+                },
+            }
+        }
+    }
+
+    /// Any broker's id.
+    fn any_broker(&self, wait: Duration) -> Result<i32, Failure> {
+        let mut metadata: *const sys::rd_kafka_metadata = std::ptr::null();
+        // SAFETY: as above.
+        unsafe {
+            check(sys::rd_kafka_metadata(
+                self.as_ptr(),
+                0,
+                std::ptr::null_mut(),
+                &mut metadata,
+                millis(wait),
+            ))?;
+            let id = ((*metadata).broker_cnt > 0).then(|| (*(*metadata).brokers).id);
+            sys::rd_kafka_metadata_destroy(metadata);
+            id.ok_or_else(|| Failure::plain(Code::BrokerNotAvailable, "no broker in the metadata"))
+        }
+    }
+
+    /// Low and high watermark; under read_committed the high one is the last stable offset.
+    pub(crate) fn watermarks(&self, topic: &str, partition: i32, wait: Duration) -> Result<(i64, i64), Failure> {
+        let topic = c_string(topic)?;
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: name and both targets outlive the call.
+        check(unsafe {
+            let (rk, topic) = (self.as_ptr(), topic.as_ptr());
+            sys::rd_kafka_query_watermark_offsets(rk, topic, partition, &mut low, &mut high, millis(wait))
+        })?;
+        Ok((low, high))
+    }
+
+    /// Replaces each offset of the list, a time in ms, by the first offset at or after it (negative: none).
+    pub(crate) fn offsets_for_times(&self, list: &List, wait: Duration) -> Result<(), Failure> {
+        // SAFETY: client and list are alive.
+        check(unsafe { sys::rd_kafka_offsets_for_times(self.as_ptr(), list.as_ptr(), millis(wait)) })
+    }
+
+    /// Fills in offsets and metadata committed for the client's group. Stable when the client is read_committed.
+    pub(crate) fn committed(&self, list: &List, wait: Duration) -> Result<(), Failure> {
+        // SAFETY: client and list are alive.
+        check(unsafe { sys::rd_kafka_committed(self.as_ptr(), list.as_ptr(), millis(wait)) })
+    }
+
+    /// Reads these partitions from these offsets; None lets go of all.
+    pub(crate) fn assign(&self, list: Option<&List>) -> Result<(), Failure> {
+        let list = list.map_or(std::ptr::null_mut(), List::as_ptr);
+        // SAFETY: client and list are alive; the list is copied by the call.
+        check(unsafe { sys::rd_kafka_assign(self.as_ptr(), list) })
+    }
+
+    /// The group as its coordinator sees it; None when no broker answered for it.
+    pub(crate) fn group(&self, group: &str, wait: Duration) -> Result<Option<GroupState>, Failure> {
+        let name = c_string(group)?;
+        let mut list: *const sys::rd_kafka_group_list = std::ptr::null();
+        // SAFETY: the list is ours and freed after its last use; it holds `group_cnt` groups.
+        unsafe {
+            let err = sys::rd_kafka_list_groups(self.as_ptr(), name.as_ptr(), &mut list, millis(wait));
+            if err != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTIAL {
+                check(err)?;
+            }
+            let count = usize::try_from((*list).group_cnt).unwrap_or(0);
+            let groups = if count == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts((*list).groups, count)
+            };
+            let mut found = Ok(None);
+            for g in groups {
+                match Code::from(g.err) {
+                    Code::NoError => {
+                        let members = usize::try_from(g.member_cnt).unwrap_or(0);
+                        found = Ok(Some(GroupState {
+                            state: text(g.state),
+                            members,
+                        }));
+                        break;
+                    }
+                    Code::GroupIdNotFound => {
+                        found = Ok(Some(GroupState {
+                            state: "Dead".into(),
+                            members: 0,
+                        }))
+                    }
+                    Code::NotCoordinator => {}
+                    _ if matches!(found, Ok(None)) => found = Err(Failure::of(g.err)),
+                    _ => {}
+                }
+            }
+            sys::rd_kafka_group_list_destroy(list);
+            found
+        }
+    }
+
+    /// The topic's id; None when the broker does not tell.
+    pub(crate) fn topic_id(&self, topic: &str, wait: Duration) -> Option<[u8; 16]> {
+        let name = c_string(topic).ok()?;
+        let mut names = [name.as_ptr()];
+        let operation = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+        let event = self.ask(operation, wait, |queue, options| {
+            // SAFETY: the collection copies the names and is copied by the request.
+            unsafe {
+                let topics = sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), 1);
+                sys::rd_kafka_DescribeTopics(self.as_ptr(), topics, options, queue);
+                sys::rd_kafka_TopicCollection_destroy(topics);
+            }
+        })?;
+        let mut count = 0;
+        // SAFETY: what is read belongs to the event, which lives to the end of this function.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeTopics_result(event.pointer);
+            if result.is_null() {
+                return None;
+            }
+            let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &mut count);
+            if count == 0 || topics.is_null() {
+                return None;
+            }
+            let id = sys::rd_kafka_TopicDescription_topic_id(*topics);
+            if id.is_null() {
+                return None;
+            }
+            let high = sys::rd_kafka_Uuid_most_significant_bits(id);
+            let low = sys::rd_kafka_Uuid_least_significant_bits(id);
+            let mut out = [0; 16];
+            out[..8].copy_from_slice(&high.to_be_bytes());
+            out[8..].copy_from_slice(&low.to_be_bytes());
+            Some(out)
+        }
+    }
+
+    /// A setting of a topic; None when the broker does not tell.
+    pub(crate) fn topic_setting(&self, topic: &str, setting: &str, wait: Duration) -> Option<String> {
+        self.setting(
+            sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC,
+            topic,
+            setting,
+            wait,
+        )
+    }
+
+    /// A setting of the brokers; None when the broker does not tell.
+    pub(crate) fn broker_setting(&self, setting: &str, wait: Duration) -> Option<String> {
+        let broker = self.any_broker(wait).ok()?.to_string();
+        self.setting(
+            sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_BROKER,
+            &broker,
+            setting,
+            wait,
+        )
+    }
+
+    fn setting(&self, kind: sys::rd_kafka_ResourceType_t, name: &str, setting: &str, wait: Duration) -> Option<String> {
+        let name = c_string(name).ok()?;
+        let operation = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS;
+        let event = self.ask(operation, wait, |queue, options| {
+            // SAFETY: the resource is copied by the request.
+            unsafe {
+                let resource = sys::rd_kafka_ConfigResource_new(kind, name.as_ptr());
+                let mut resources = [resource];
+                sys::rd_kafka_DescribeConfigs(self.as_ptr(), resources.as_mut_ptr(), 1, options, queue);
+                sys::rd_kafka_ConfigResource_destroy(resource);
+            }
+        })?;
+        // SAFETY: what is read belongs to the event, which lives to the end of this function.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeConfigs_result(event.pointer);
+            if result.is_null() {
+                return None;
+            }
+            let mut count = 0;
+            let resources = sys::rd_kafka_DescribeConfigs_result_resources(result, &mut count);
+            if count == 0 || resources.is_null() || check(sys::rd_kafka_ConfigResource_error(*resources)).is_err() {
+                return None;
+            }
+            let entries = sys::rd_kafka_ConfigResource_configs(*resources, &mut count);
+            if count == 0 || entries.is_null() {
+                return None;
+            }
+            let entries = std::slice::from_raw_parts(entries, count);
+            let entry = entries
+                .iter()
+                .find(|e| text(sys::rd_kafka_ConfigEntry_name(**e)) == setting)?;
+            let value = sys::rd_kafka_ConfigEntry_value(*entry);
+            (!value.is_null()).then(|| text(value))
+        }
+    }
+
+    /// Sends an admin request by `send` and waits for its answer.
+    fn ask(
+        &self,
+        operation: sys::rd_kafka_admin_op_t,
+        wait: Duration,
+        mut send: impl FnMut(*mut sys::rd_kafka_queue_t, *const sys::rd_kafka_AdminOptions_t),
+    ) -> Option<Event> {
+        let mut reason = [0 as c_char; 256];
+        // SAFETY: queue and options are ours and freed after their last use; an answer that comes after the wait is dropped by librdkafka
+        // with the queue.
+        unsafe {
+            let queue = sys::rd_kafka_queue_new(self.as_ptr());
+            let options = sys::rd_kafka_AdminOptions_new(self.as_ptr(), operation);
+            let (buffer, len) = (reason.as_mut_ptr(), reason.len());
+            sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(wait), buffer, len);
+            send(queue, options);
+            let event = sys::rd_kafka_queue_poll(queue, millis(wait));
+            sys::rd_kafka_AdminOptions_destroy(options);
+            sys::rd_kafka_queue_destroy(queue);
+            if event.is_null() {
+                return None;
+            }
+            let event = Event { pointer: event };
+            check(sys::rd_kafka_event_error(event.pointer)).ok()?;
+            Some(event)
+        }
+    }
+}
+
+struct Event {
+    pointer: *mut sys::rd_kafka_event_t,
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: ours, destroyed once.
+        unsafe { sys::rd_kafka_event_destroy(self.pointer) };
+    }
+}

@@ -1,0 +1,309 @@
+//! A librdkafka client with its callbacks.
+use super::{Code, Failure, c_string, check, describe, sys, text};
+use parking_lot::Mutex;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Consumer or producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Consumer,
+    Producer,
+}
+
+/// A message that the broker, or the client on its way, did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeliveryFailure {
+    pub code: Code,
+    pub text: String,
+    pub topic: String,
+    pub partition: i32,
+    pub key_len: usize,
+    pub value_len: usize,
+}
+
+/// What the callbacks write. They run on the thread that polls the client.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    errors: AtomicU64,
+    last_error: Mutex<Option<(Code, String)>>,
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    first_failure: Mutex<Option<DeliveryFailure>>,
+}
+
+/// A client. Its C functions may be called from any thread.
+pub(crate) struct Client {
+    pointer: *mut sys::rd_kafka_t,
+    kind: Kind,
+    events: Arc<Events>,
+}
+
+// SAFETY: librdkafka's handle is documented as thread-safe; what the callbacks touch is atomic or behind a mutex.
+unsafe impl Send for Client {}
+// SAFETY: as above.
+unsafe impl Sync for Client {}
+
+/// How long a drop waits for the client's threads; after that they end by themselves.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Makes a client. Connects in the background.
+    pub(crate) fn new(kind: Kind, properties: &[(String, String)]) -> Result<Client, Failure> {
+        let conf = Conf::new();
+        for (name, value) in properties {
+            conf.set(name, value)?;
+        }
+        let events = Arc::new(Events::default());
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: the callbacks have the signatures asked for, and the opaque pointer stays valid until the client is destroyed:
+        // the `Arc` is held by `Client` and by the thread that destroys it. rd_kafka_new takes over the configuration only when it succeeds.
+        let pointer = unsafe {
+            sys::rd_kafka_conf_set_opaque(conf.pointer, Arc::as_ptr(&events).cast_mut().cast());
+            sys::rd_kafka_conf_set_log_cb(conf.pointer, Some(on_log));
+            sys::rd_kafka_conf_set_error_cb(conf.pointer, Some(on_error));
+            if kind == Kind::Producer {
+                sys::rd_kafka_conf_set_dr_msg_cb(conf.pointer, Some(on_delivery));
+            }
+            let kind = match kind {
+                Kind::Consumer => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
+                Kind::Producer => sys::rd_kafka_type_t::RD_KAFKA_PRODUCER,
+            };
+            sys::rd_kafka_new(kind, conf.pointer, reason.as_mut_ptr(), reason.len())
+        };
+        if pointer.is_null() {
+            // SAFETY: the buffer is terminated by the call.
+            return Err(Failure::plain(Code::InvalidConfig, unsafe { text(reason.as_ptr()) }));
+        }
+        std::mem::forget(conf);
+        let client = Client { pointer, kind, events };
+        if kind == Kind::Consumer {
+            // SAFETY: the client is a consumer; its main queue is from now on served with the consumer queue.
+            check(unsafe { sys::rd_kafka_poll_set_consumer(pointer) })?;
+        }
+        Ok(client)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut sys::rd_kafka_t {
+        self.pointer
+    }
+
+    /// Serves callbacks of a producer; waits up to `wait_ms` for the first.
+    pub(crate) fn poll(&self, wait_ms: i32) {
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_poll(self.pointer, wait_ms) };
+    }
+
+    /// Serves callbacks of a consumer and takes what lies on the consumer queue: errors only, as every partition is forwarded elsewhere.
+    /// `Ok(true)` when a record lay there all the same.
+    pub(crate) fn poll_consumer(&self) -> Result<bool, Failure> {
+        // SAFETY: the client is an alive consumer; the message is destroyed after its last use.
+        unsafe {
+            let message = sys::rd_kafka_consumer_poll(self.pointer, 0);
+            if message.is_null() {
+                return Ok(false);
+            }
+            let err = (*message).err;
+            let reason = text(sys::rd_kafka_message_errstr(message));
+            sys::rd_kafka_message_destroy(message);
+            check(err).map(|()| true).map_err(|f| Failure {
+                text: format!("{}: {reason}", f.text),
+                ..f
+            })
+        }
+    }
+
+    /// Number of error callbacks so far.
+    pub(crate) fn errors(&self) -> u64 {
+        self.events.errors.load(Ordering::Acquire)
+    }
+
+    /// Takes the last error that the error callback has reported.
+    pub(crate) fn take_last_error(&self) -> Option<(Code, String)> {
+        self.events.last_error.lock().take()
+    }
+
+    /// The error that made the client useless, if any.
+    pub(crate) fn fatal_error(&self) -> Option<(Code, String)> {
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: the buffer is as long as said and terminated by the call when there is an error.
+        unsafe {
+            let err = sys::rd_kafka_fatal_error(self.pointer, reason.as_mut_ptr(), reason.len());
+            check(err).err().map(|f| (f.code, text(reason.as_ptr())))
+        }
+    }
+
+    /// Messages with a delivery report so far, good or bad.
+    pub(crate) fn reported(&self) -> u64 {
+        self.events.delivered.load(Ordering::Acquire) + self.events.failed.load(Ordering::Acquire)
+    }
+
+    /// Messages that were not delivered.
+    pub(crate) fn failed(&self) -> u64 {
+        self.events.failed.load(Ordering::Acquire)
+    }
+
+    /// The first of them.
+    pub(crate) fn take_first_failure(&self) -> Option<DeliveryFailure> {
+        self.events.first_failure.lock().take()
+    }
+
+    /// Forgets all delivery reports. Only when no message is in flight.
+    pub(crate) fn reset_reports(&self) {
+        self.events.delivered.store(0, Ordering::Release);
+        self.events.failed.store(0, Ordering::Release);
+        *self.events.first_failure.lock() = None;
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Destroying joins the client's threads, and one of them may hang in a name look-up: not for longer than we like to wait.
+        let remains = Remains {
+            pointer: self.pointer,
+            kind: self.kind,
+            events: self.events.clone(),
+        };
+        let (done, wait) = std::sync::mpsc::channel();
+        let spawned = std::thread::Builder::new().name("kafka-close".into()).spawn(move || {
+            remains.destroy();
+            let _ = done.send(());
+        });
+        match spawned {
+            Ok(_) if wait.recv_timeout(CLOSE_WITHIN).is_ok() => {}
+            Ok(_) => tracing::warn!("a kafka client has not closed in 10 s, it goes on closing in the background"),
+            // The closure was dropped without having run.
+            Err(_) => Remains {
+                pointer: self.pointer,
+                kind: self.kind,
+                events: self.events.clone(),
+            }
+            .destroy(),
+        }
+    }
+}
+
+struct Remains {
+    pointer: *mut sys::rd_kafka_t,
+    kind: Kind,
+    events: Arc<Events>,
+}
+
+// SAFETY: the handle may be used and destroyed from any thread of the application.
+unsafe impl Send for Remains {}
+
+impl Remains {
+    fn destroy(self) {
+        // SAFETY: the last use of the handle. No queue, topic or message is left: each of them holds the client. A producer's queued
+        // messages are purged first, so that nothing waits for them; a consumer was never a member of its group, so it has nothing to leave.
+        unsafe {
+            if self.kind == Kind::Producer {
+                sys::rd_kafka_purge(
+                    self.pointer,
+                    sys::RD_KAFKA_PURGE_F_QUEUE | sys::RD_KAFKA_PURGE_F_INFLIGHT,
+                );
+                sys::rd_kafka_poll(self.pointer, 0);
+            }
+            sys::rd_kafka_destroy_flags(self.pointer, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+        }
+        drop(self.events);
+    }
+}
+
+/// Whether librdkafka knows the property and takes the value.
+pub(crate) fn check_property(name: &str, value: &str) -> Result<(), Failure> {
+    Conf::new().set(name, value)
+}
+
+struct Conf {
+    pointer: *mut sys::rd_kafka_conf_t,
+}
+
+impl Conf {
+    fn new() -> Conf {
+        // SAFETY: plain allocation.
+        Conf {
+            pointer: unsafe { sys::rd_kafka_conf_new() },
+        }
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), Failure> {
+        let (name, value) = (c_string(name)?, c_string(value)?);
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: all three strings are terminated and outlive the call, the buffer is as long as said.
+        let result = unsafe {
+            sys::rd_kafka_conf_set(
+                self.pointer,
+                name.as_ptr(),
+                value.as_ptr(),
+                reason.as_mut_ptr(),
+                reason.len(),
+            )
+        };
+        match result {
+            sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => Ok(()),
+            // SAFETY: the call terminates the buffer.
+            _ => Err(Failure::plain(Code::InvalidConfig, unsafe { text(reason.as_ptr()) })),
+        }
+    }
+}
+
+impl Drop for Conf {
+    fn drop(&mut self) {
+        // SAFETY: still ours; rd_kafka_new's success forgets the owner.
+        unsafe { sys::rd_kafka_conf_destroy(self.pointer) }
+    }
+}
+
+unsafe extern "C" fn on_log(_: *const sys::rd_kafka_t, level: c_int, facility: *const c_char, line: *const c_char) {
+    // SAFETY: librdkafka hands out terminated strings that live for the call.
+    let (facility, line) = unsafe { (text(facility), text(line)) };
+    match level {
+        0..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
+        4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
+        5 | 6 => tracing::info!(target: "librdkafka", facility, "{line}"),
+        _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
+    }
+}
+
+unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, err: c_int, reason: *const c_char, opaque: *mut c_void) {
+    // SAFETY: the opaque pointer is the client's `Events`, alive until the client is destroyed; the reason is terminated.
+    let (events, reason) = unsafe { (&*opaque.cast::<Events>(), text(reason)) };
+    let (code, name) = match sys::rd_kafka_resp_err_t::try_from(err) {
+        Ok(err) => (Code::from(err), describe(err)),
+        Err(_) => (Code::Unknown, format!("error {err}")),
+    };
+    tracing::warn!(error = %name, "kafka client: {reason}");
+    *events.last_error.lock() = Some((code, format!("{name}: {reason}")));
+    events.errors.fetch_add(1, Ordering::AcqRel);
+}
+
+unsafe extern "C" fn on_delivery(
+    _: *mut sys::rd_kafka_t,
+    message: *const sys::rd_kafka_message_t,
+    opaque: *mut c_void,
+) {
+    // SAFETY: the opaque pointer is the client's `Events`, and the message lives for the call.
+    let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
+    if message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+        events.delivered.fetch_add(1, Ordering::AcqRel);
+        return;
+    }
+    let mut first = events.first_failure.lock();
+    if first.is_none() {
+        // SAFETY: a produced message has a topic while its report is handed out.
+        let topic = unsafe { text(sys::rd_kafka_topic_name(message.rkt)) };
+        *first = Some(DeliveryFailure {
+            code: message.err.into(),
+            text: describe(message.err),
+            topic,
+            partition: message.partition,
+            key_len: message.key_len,
+            value_len: message.len,
+        });
+    }
+    drop(first);
+    events.failed.fetch_add(1, Ordering::AcqRel);
+}

@@ -1,0 +1,341 @@
+//! The transactional publisher.
+//!
+//! One thread drives it. A session is a transactional producer; the pointers are read by a consumer of its own, which needs no session.
+//! Delivery reports come by callback, not by event, so that commit and abort serve them themselves and never wait for another thread.
+use crate::config::KafkaConfig;
+use crate::eager::KafkaEagerSender;
+use crate::error::{METADATA_REMEDY, log_error, read_error, transaction_error};
+use crate::ffi::{Client, Code, Failure, Kind, List};
+use crate::sender::Sender;
+use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget};
+use keyfold::types::OutputRef;
+use std::time::{Duration, Instant};
+
+/// One question to the cluster. Longer than the broker's sweep of timed-out transactions (10 s) is left to the caller's next try.
+const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// One try of `init_transactions`, which can be resumed.
+const INIT_STEP: Duration = Duration::from_secs(5);
+/// First and longest wait between two tries.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// Publishes epochs into Kafka. See [`Log`] for the order of calls.
+pub struct KafkaLog {
+    config: KafkaConfig,
+    group: String,
+    transactional_id: String,
+    partitions: Vec<(String, i32)>,
+    targets: Vec<LogTarget>,
+    transaction_timeout: Duration,
+    session: Option<Session>,
+    pointers: Option<Client>,
+}
+
+struct Session {
+    sender: Sender,
+    errors_at_start: u64,
+}
+
+impl KafkaLog {
+    /// `group` is `<job>.<stage>`; `partitions` are those of the stage's sources; an output's `sink` is its index in `targets`.
+    /// Connects to nothing yet.
+    #[must_use]
+    pub fn new(
+        config: &KafkaConfig,
+        group: impl Into<String>,
+        transactional_id: impl Into<String>,
+        partitions: Vec<(String, i32)>,
+        targets: Vec<LogTarget>,
+        transaction_timeout: Duration,
+    ) -> KafkaLog {
+        KafkaLog {
+            config: config.clone(),
+            group: group.into(),
+            transactional_id: transactional_id.into(),
+            partitions,
+            targets,
+            transaction_timeout,
+            session: None,
+            pointers: None,
+        }
+    }
+
+    /// Refuses a broker that does not take metadata of `len` bytes. When the broker does not tell, the answer is yes, and a commit that
+    /// it refuses is [`LogErrorKind::Fatal`] and names the remedy.
+    ///
+    /// # Errors
+    /// [`LogErrorKind::Fatal`] when the limit is too small.
+    pub fn check_metadata_limit(&mut self, len: usize) -> Result<(), LogError> {
+        const SETTING: &str = "offset.metadata.max.bytes";
+        let told = self
+            .pointers()?
+            .broker_setting(SETTING, ASK_WITHIN / 2)
+            .and_then(|v| v.parse::<usize>().ok());
+        match told {
+            Some(limit) if limit < len => {
+                let reason = format!("the limit is {limit} bytes, a pointer takes {len}; {METADATA_REMEDY}");
+                Err(log_error(
+                    LogErrorKind::Fatal,
+                    "check the broker's offset.metadata.max.bytes",
+                    &reason,
+                ))
+            }
+            Some(_) => Ok(()),
+            None => {
+                tracing::info!("the broker does not tell its {SETTING}; a commit will show whether a pointer fits");
+                Ok(())
+            }
+        }
+    }
+
+    /// The consumer that reads pointers, made at first use.
+    fn pointers(&mut self) -> Result<&Client, LogError> {
+        if self.pointers.is_none() {
+            let properties = self.config.pointer_properties(&self.group);
+            let client = Client::new(Kind::Consumer, &properties);
+            self.pointers = Some(client.map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?);
+        }
+        self.pointers.as_ref().ok_or_else(no_session)
+    }
+
+    fn session(&mut self) -> Result<&mut Session, LogError> {
+        self.session.as_mut().ok_or_else(no_session)
+    }
+
+    /// Largest batch that every target takes.
+    fn batch_bytes(&self) -> usize {
+        self.targets.iter().map(|t| t.max_bytes).min().unwrap_or(usize::MAX)
+    }
+
+    /// Commit and abort go on inside for as long as it takes; librdkafka asks not to cut them short. This is past the time at which the
+    /// broker itself ends the transaction, so what is cut here is a session of no more use.
+    fn end_within(&self) -> Duration {
+        self.transaction_timeout * 2 + Duration::from_secs(5)
+    }
+
+    fn init(&self, client: &Client) -> Result<(), LogError> {
+        let context = format!("init_transactions of {}", self.transactional_id);
+        let end = Instant::now() + self.end_within();
+        let mut wait = BACK_OFF.0;
+        loop {
+            let failure = match client.init_transactions(INIT_STEP) {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure,
+            };
+            client.poll(0);
+            // A refused log-in shows only as a time-out; the error callback knows better.
+            let reported = client
+                .take_last_error()
+                .map(|(code, text)| transaction_error(&context, &Failure::plain(code, text)));
+            if let Some(hopeless) = reported.filter(|e| e.kind == LogErrorKind::Fatal) {
+                return Err(hopeless);
+            }
+            let error = transaction_error(&context, &failure);
+            if error.kind != LogErrorKind::Retriable || Instant::now() > end {
+                return Err(error);
+            }
+            tracing::warn!(%error, "init_transactions is tried again");
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(BACK_OFF.1);
+        }
+    }
+
+    fn offsets(&self, entries: &[CommitEntry]) -> Result<List, LogError> {
+        let refused = |reason: &str| log_error(LogErrorKind::Fatal, "send offsets", reason);
+        if entries.is_empty() {
+            return Err(refused("no offsets at all: nothing would be committed"));
+        }
+        let mut list = List::new(entries.len());
+        for entry in entries {
+            let at = &entry.position;
+            // librdkafka leaves out what is negative and says that all went well.
+            if at.offset < 0 {
+                return Err(refused(&format!(
+                    "{} partition {}: offset {} is none",
+                    at.topic, at.partition, at.offset
+                )));
+            }
+            list.add(
+                &at.topic,
+                at.partition,
+                at.offset,
+                at.leader_epoch,
+                entry.pointer.as_bytes(),
+            )
+            .map_err(|f| refused(&f.text))?;
+        }
+        Ok(list)
+    }
+}
+
+fn no_session() -> LogError {
+    log_error(LogErrorKind::SessionLost, "use the session", "there is no open session")
+}
+
+/// A commit or abort that ran out of time: what became of it is unknown.
+fn end_error(context: &str, failure: &Failure) -> LogError {
+    let error = transaction_error(context, failure);
+    let timed_out = matches!(failure.code, Code::OperationTimedOut | Code::MessageTimedOut);
+    if error.kind == LogErrorKind::Retriable && timed_out {
+        return LogError {
+            kind: LogErrorKind::SessionLost,
+            ..error
+        };
+    }
+    error
+}
+
+impl Log for KafkaLog {
+    fn open_session(&mut self) -> Result<(), LogError> {
+        self.session = None;
+        let (id, timeout) = (&self.transactional_id, self.transaction_timeout);
+        let batch = self.batch_bytes();
+        let properties = self.config.transactional_properties(id, timeout, batch);
+        let patience = timeout + Duration::from_secs(5);
+        let sender = Sender::new(&self.config, &self.targets, &properties, patience)?;
+        self.init(sender.client())?;
+        let errors_at_start = sender.client().errors();
+        self.session = Some(Session {
+            sender,
+            errors_at_start,
+        });
+        Ok(())
+    }
+
+    fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
+        let context = format!("read committed offsets of group {}", self.group);
+        let partitions = self.partitions.clone();
+        let mut list = List::new(partitions.len());
+        for (topic, partition) in &partitions {
+            list.add(topic, *partition, -1, -1, b"")
+                .map_err(|f| log_error(LogErrorKind::Fatal, &context, &f.text))?;
+        }
+        let client = self.pointers()?;
+        let asked = client.committed(&list, ASK_WITHIN);
+        // Serves the error callback; a record cannot lie there, nothing is assigned.
+        let served = client.poll_consumer();
+        let reported = client.take_last_error();
+        if let Err(failure) = asked {
+            let told = served
+                .err()
+                .or_else(|| reported.map(|(code, text)| Failure::plain(code, text)));
+            let hopeless = told
+                .map(|f| read_error(&context, &f))
+                .filter(|e| e.kind == LogErrorKind::Fatal);
+            return Err(hopeless.unwrap_or_else(|| read_error(&context, &failure)));
+        }
+        let mut out = Vec::with_capacity(partitions.len());
+        for entry in list.entries() {
+            if entry.code != Code::NoError {
+                let context = format!("{context}: {} partition {}", entry.topic, entry.partition);
+                return Err(read_error(
+                    &context,
+                    &Failure::plain(entry.code, entry.code.to_string()),
+                ));
+            }
+            out.push(Committed {
+                topic: entry.topic,
+                partition: entry.partition,
+                offset: (entry.offset >= 0).then_some(entry.offset),
+                metadata: entry.metadata.filter(|m| !m.is_empty()),
+            });
+        }
+        Ok(out)
+    }
+
+    fn group_has_members(&mut self) -> Result<bool, LogError> {
+        let group = self.group.clone();
+        let context = format!("look at group {group}");
+        match self.pointers()?.group(&group, ASK_WITHIN) {
+            Ok(Some(state)) => {
+                tracing::debug!(group, state = state.state, members = state.members, "consumer group");
+                Ok(state.members > 0)
+            }
+            Ok(None) => Err(log_error(
+                LogErrorKind::Retriable,
+                &context,
+                "its coordinator has not answered",
+            )),
+            Err(failure) => Err(read_error(&context, &failure)),
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), LogError> {
+        let session = self.session()?;
+        if session.sender.client().in_flight() > 0 {
+            // Reports of an aborted transaction may lie there still.
+            session.sender.client().push_out(Duration::from_millis(100));
+        }
+        if session.sender.client().in_flight() > 0 {
+            return Err(log_error(
+                LogErrorKind::SessionLost,
+                "begin",
+                "messages of an earlier transaction are in flight",
+            ));
+        }
+        session.sender.reset();
+        session
+            .sender
+            .client()
+            .begin_transaction()
+            .map_err(|f| transaction_error("begin", &f))
+    }
+
+    fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
+        self.session()?.sender.send(output)
+    }
+
+    fn drain(&mut self) -> Result<(), LogError> {
+        self.session()?.sender.drain()
+    }
+
+    fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
+        let list = self.offsets(entries)?;
+        let group = self.group.clone();
+        let context = format!("send offsets of group {group}");
+        self.session()?
+            .sender
+            .client()
+            .send_offsets(&list, &group)
+            .map_err(|f| transaction_error(&context, &f))
+    }
+
+    fn commit(&mut self) -> Result<(), LogError> {
+        let within = self.end_within();
+        let client = self.session()?.sender.client();
+        if client.in_flight() > 0 {
+            return Err(log_error(
+                LogErrorKind::Abortable,
+                "commit",
+                "outputs are in flight: drain comes first",
+            ));
+        }
+        client.commit_transaction(within).map_err(|f| end_error("commit", &f))
+    }
+
+    fn abort(&mut self) -> Result<(), LogError> {
+        let within = self.end_within();
+        self.session()?
+            .sender
+            .client()
+            .abort_transaction(within)
+            .map_err(|f| end_error("abort", &f))
+    }
+
+    fn session_is_suspect(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| {
+            let client = session.sender.client();
+            client.poll(0);
+            client.errors() != session.errors_at_start || client.fatal_error().is_some()
+        })
+    }
+
+    fn eager_sender(&mut self) -> Result<Option<Box<dyn EagerSender>>, LogError> {
+        let sender = KafkaEagerSender::new(&self.config, &self.targets, self.batch_bytes())?;
+        Ok(Some(Box::new(sender)))
+    }
+
+    fn close(&mut self) {
+        self.session = None;
+        self.pointers = None;
+    }
+}
