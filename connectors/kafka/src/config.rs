@@ -149,16 +149,16 @@ fn refusal(name: &str, value: &str) -> Option<&'static str> {
     if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
         return Some(reason);
     }
-    let number = value.trim().parse::<i64>();
+    let number = value.trim().parse::<i64>().ok();
     let off = matches!(value.trim(), "false" | "0" | "f");
     match name {
-        "max.in.flight" | "max.in.flight.requests.per.connection" if number.is_ok_and(|n| n > 5) => {
+        "max.in.flight" | "max.in.flight.requests.per.connection" if number.is_some_and(|n| n > 5) => {
             Some("more than 5 requests in flight can reorder outputs")
         }
-        "retries" | "message.send.max.retries" if number == Ok(0) => {
+        "retries" | "message.send.max.retries" if number == Some(0) => {
             Some("without retries a passing fault fails the epoch")
         }
-        "message.timeout.ms" | "delivery.timeout.ms" if number == Ok(0) => {
+        "message.timeout.ms" | "delivery.timeout.ms" if number == Some(0) => {
             Some("an epoch would wait for ever; it has to end within the transaction's timeout")
         }
         "check.crcs" if off => Some("a damaged record would be folded into state"),

@@ -220,14 +220,14 @@ impl Source for KafkaSource {
 
     fn close(&mut self) {
         self.asking = None;
-        if let Some(client) = self.reading.take() {
-            if let Err(failure) = client.assign(None) {
-                tracing::warn!(
-                    topic = self.topic,
-                    error = failure.text,
-                    "the partitions could not be let go"
-                );
-            }
+        if let Some(client) = self.reading.take()
+            && let Err(failure) = client.assign(None)
+        {
+            tracing::warn!(
+                topic = self.topic,
+                error = failure.text,
+                "the partitions could not be let go"
+            );
         }
     }
 }
