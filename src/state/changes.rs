@@ -19,6 +19,14 @@ struct Entry {
 
 const DELETED: u32 = u32::MAX;
 
+/// A length that would be taken for another one, or for a deletion, must not reach the store.
+fn length(len: usize) -> u32 {
+    u32::try_from(len)
+        .ok()
+        .filter(|len| *len != DELETED)
+        .expect("invariant: keys and values are smaller than 4 GiB")
+}
+
 /// Changes in an arena; sorted by [`ChangeSet::sort`].
 #[derive(Debug, Clone, Default)]
 pub struct ChangeSet {
@@ -49,13 +57,13 @@ impl ChangeSet {
                     self.arena.truncate(key_end);
                 }
                 let value_len = if present {
-                    (self.arena.len() - key_end) as u32
+                    length(self.arena.len() - key_end)
                 } else {
                     DELETED
                 };
                 self.entries.push(Entry {
                     start,
-                    key_len: (key_end - start) as u32,
+                    key_len: length(key_end - start),
                     value_len,
                 });
                 Ok(())

@@ -220,7 +220,8 @@ impl<S> TypedMap<S> {
         self.applied = self.applied.max(epoch);
     }
 
-    /// Evicts what is over the limit. Called by the lane between batches; the work is proportional to what the batch added.
+    /// Evicts what is over the limit. Called by the lane between batches; the work is proportional to what the batch added. A map that
+    /// stays well over its limit is full of pinned entries: a barrier and its apply make room.
     pub fn maintain(&mut self) {
         let inserted = std::mem::take(&mut self.inserted);
         let steps = EVICTION_STEPS_MIN.max(inserted.saturating_mul(EVICTION_STEPS_PER_INSERT));

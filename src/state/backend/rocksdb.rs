@@ -195,15 +195,16 @@ impl RocksBackend {
         self.db.write_opt(batch, &options).map_err(|e| self.site.error(&e))
     }
 
-    /// Without EP-4: changes and applied row are two writes. The flush between them stands for a memtable that happens to fill up there;
-    /// a process that dies at `mid_apply` then comes back with changes of a section that it does not name.
+    /// Without EP-4: applied row and changes are two writes. The flush between them stands for a memtable that happens to fill up there; a
+    /// process that dies at `mid_apply` then comes back naming a section whose changes it does not have, and nobody replays them. (The
+    /// other order would leave a mix too, but one that replaying the section repairs, since its changes are whole values.)
     fn write_without_ep_4(&self, changes: WriteBatch, applied: &Applied) -> Result<(), StateError> {
-        self.write(changes)?;
-        self.flush()?;
-        self.point("mid_apply")?;
         let mut row = WriteBatch::default();
         row.put(APPLIED_KEY, applied::encode(applied));
-        self.write(row)
+        self.write(row)?;
+        self.flush()?;
+        self.point("mid_apply")?;
+        self.write(changes)
     }
 }
 

@@ -140,8 +140,10 @@ impl<S> Table<S> {
     }
 
     /// Moves the clock's hand by at most `steps` slots and evicts until the table is within `bytes_max`: what is
-    /// clean, unpinned and not looked at since the hand last passed. Returns how many were evicted.
+    /// clean, unpinned and not looked at since the hand last passed. An eighth beyond the limit there is no second
+    /// chance, or a working set larger than the limit would grow for ever. Returns how many were evicted.
     pub fn evict(&mut self, bytes_max: usize, applied: u64, steps: usize) -> u64 {
+        let no_second_chance = bytes_max.saturating_add(bytes_max / 8);
         let mut evicted = 0;
         for _ in 0..steps {
             if self.bytes <= bytes_max || self.slots.is_empty() {
@@ -158,7 +160,7 @@ impl<S> Table<S> {
             if entry.dirty || entry.pinned_until > applied {
                 continue;
             }
-            if std::mem::take(&mut entry.referenced) {
+            if std::mem::take(&mut entry.referenced) && self.bytes <= no_second_chance {
                 continue;
             }
             self.remove(self.hand as u32);

@@ -236,6 +236,33 @@ fn pinned_and_dirty_entries_outlive_the_limit_and_others_do_not() {
 }
 
 #[test]
+fn what_is_looked_at_outlives_what_is_not_and_a_hot_set_beyond_the_limit_does_not_grow_for_ever() {
+    let one = {
+        let mut rig = Rig::new(0);
+        rig.get(b"0000");
+        rig.map.bytes()
+    };
+    let mut rig = Rig::new(200 * one);
+    let hot: Vec<Vec<u8>> = (0..20).map(|i| format!("h{i:03}").into_bytes()).collect();
+    let mut most = 0;
+    for i in 0..10_000 {
+        rig.get(format!("{i:04}").as_bytes());
+        hot.iter().for_each(|k| _ = rig.get(k));
+        rig.map.maintain();
+        most = most.max(rig.map.len());
+    }
+    assert!(most <= 226, "{most} entries");
+    let misses = rig.map.counters().misses;
+    assert!(misses < 10_000 + 100, "hot keys stay: {misses} misses");
+    for i in 0..10_000 {
+        let working_set = i % 5000;
+        (0..5).for_each(|j| _ = rig.get(format!("{:04}", working_set + j).as_bytes()));
+        rig.map.maintain();
+        assert!(rig.map.len() <= 231, "{} entries", rig.map.len());
+    }
+}
+
+#[test]
 fn a_reset_shard_forgets_its_uncommitted_changes_and_only_they() {
     let mut rig = Rig::new(1 << 20);
     let keys: Vec<Vec<u8>> = (0..30u8).map(|i| vec![i]).collect();
@@ -520,7 +547,7 @@ impl Checked {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 512 }))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn what_is_read_and_what_is_applied_equals_the_model(
