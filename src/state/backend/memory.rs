@@ -1,5 +1,5 @@
 //! Local copies in memory: for tests, and for a build without RocksDB. A restart of the process loses them (the store does not).
-use super::applied::{check_follows, check_key};
+use super::checks::{check_follows, check_key};
 use super::{Applied, Backend, BackendFactory};
 use crate::state::{Change, StateError};
 use crate::testing::faults::Faults;

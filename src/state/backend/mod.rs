@@ -4,7 +4,7 @@ use super::changes::Change;
 use crate::types::{Digest, EpochId, Sequence, Shard};
 use std::sync::Arc;
 
-mod applied;
+mod checks;
 pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;

@@ -2,7 +2,7 @@
 //!
 //! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
 //! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
-use super::applied::{self, APPLIED_KEY, check_follows, check_key};
+use super::checks::{check_follows, check_key};
 use super::{Applied, Backend, BackendFactory};
 use crate::state::key::RESERVED_GROUP;
 use crate::state::{Change, StateError};
@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod options;
+mod row;
 #[cfg(test)]
 mod tests;
 
 pub use options::RocksSettings;
 use options::{COLUMN_FAMILY, Shared};
+use row::APPLIED_KEY;
 
 /// Opens `<dir>/shard-<n>`. All copies share one block cache and one write-buffer manager.
 pub struct RocksFactory {
@@ -181,7 +183,7 @@ impl RocksBackend {
 
     fn read_applied(&self) -> Result<Option<Applied>, StateError> {
         let row = self.db.get_pinned(APPLIED_KEY).map_err(|e| self.site.error(&e))?;
-        row.map(|row| applied::decode(&row).map_err(|e| self.site.damaged(e)))
+        row.map(|row| row::decode(&row).map_err(|e| self.site.damaged(e)))
             .transpose()
     }
 
@@ -200,7 +202,7 @@ impl RocksBackend {
     /// other order would leave a mix too, but one that replaying the section repairs, since its changes are whole values.)
     fn write_without_ep_4(&self, changes: WriteBatch, applied: &Applied) -> Result<(), StateError> {
         let mut row = WriteBatch::default();
-        row.put(APPLIED_KEY, applied::encode(applied));
+        row.put(APPLIED_KEY, row::encode(applied));
         self.write(row)?;
         self.flush()?;
         self.point("mid_apply")?;
@@ -236,7 +238,7 @@ impl Backend for RocksBackend {
         if self.faults.broken("EP-4") {
             self.write_without_ep_4(batch, applied)?;
         } else {
-            batch.put(APPLIED_KEY, applied::encode(applied));
+            batch.put(APPLIED_KEY, row::encode(applied));
             self.point("mid_apply")?;
             self.write(batch)?;
         }
