@@ -8,6 +8,8 @@ pub mod object;
 pub mod pointer;
 pub mod protocol;
 pub mod store;
+#[cfg(test)]
+mod tests;
 
 pub use chain::{Chain, ResolvedEpoch, RestoreError, ShardState, Tail, store_knows};
 pub use commit_log::StoreLog;

@@ -1,8 +1,8 @@
 //! The decisions of the commit protocol (design section 4): facts in, a decision out, no I/O. The runtime observes, asks here, and does.
 //!
-//! - [`start`]: genesis, resume or refuse (EP-6).
-//! - [`publish`]: what may be published, what an unknown outcome was, when the session must be rebuilt (EP-3, EP-5).
-//! - [`fencing`]: what a fenced instance does, and what a newcomer waits for (EP-7).
+//! - `start`: genesis, resume or refuse (EP-6).
+//! - `publish`: what may be published, what an unknown outcome was, when the session must be rebuilt (EP-3, EP-5).
+//! - `fencing`: what a fenced instance does, and what a newcomer waits for (EP-7).
 mod fencing;
 mod publish;
 mod refusal;

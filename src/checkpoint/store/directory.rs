@@ -1,7 +1,7 @@
 //! A store in a directory, local or on a network filesystem that honours fsync.
 use super::path::TMP_MARK;
 use super::{ObjectPath, Store, StoreError, sys};
-use crate::testing::Faults;
+use crate::testing::faults::Faults;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -1,1 +1,292 @@
+use super::*;
+use std::fs;
+use std::path::Path;
+use std::sync::Barrier;
 
+fn path(parts: &[&str]) -> ObjectPath {
+    ObjectPath::new(parts).expect("valid")
+}
+
+/// What every store must do. Needs an empty one.
+fn conformance(store: &dyn Store) {
+    let folder = path(&["jobs", "j", "s", "epochs"]);
+    let object = folder.join("one").expect("valid");
+    assert_eq!(store.list(&folder), Ok(Vec::new()));
+    assert_eq!(
+        store.get(&object).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
+    assert_eq!(
+        store.size(&object).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
+    assert_eq!(
+        store.get_range(&object, 0, 1).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
+    assert_eq!(
+        store.delete(&object).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
+    assert!(
+        store
+            .get(&object)
+            .expect_err("missing")
+            .to_string()
+            .contains("jobs/j/s/epochs/one")
+    );
+
+    store.put_new(&object, &[b"abc", b"", b"def"]).expect("put");
+    assert_eq!(store.get(&object).expect("get"), b"abcdef");
+    assert_eq!(store.size(&object), Ok(6));
+    assert_eq!(store.get_range(&object, 1, 3).expect("range"), b"bcd");
+    assert_eq!(store.get_range(&object, 4, 100).expect("range"), b"ef");
+    assert_eq!(store.get_range(&object, 9, 1).expect("range"), b"");
+    assert_eq!(store.list(&folder), Ok(vec![(object.clone(), 6)]));
+
+    store
+        .put_new(&object, &[b"ab", b"cdef"])
+        .expect("the same bytes are an earlier try of ours");
+    for other in [&b"abcdeF"[..], b"abcde", b"abcdefg", b""] {
+        assert_eq!(
+            store.put_new(&object, &[other]).expect_err("taken").kind(),
+            StoreErrorKind::AlreadyExists
+        );
+    }
+    assert_eq!(store.get(&object).expect("get"), b"abcdef", "never overwritten");
+
+    let big = vec![7u8; 300_000];
+    let second = folder.join("two").expect("valid");
+    store.put_new(&second, &[&big, &big]).expect("put");
+    store.put_new(&second, &[&big, &big]).expect("again");
+    store
+        .put_new(&path(&["jobs", "j", "s", "commit", "0"]), &[b"x"])
+        .expect("put");
+    let listed = store.list(&folder).expect("list");
+    assert_eq!(
+        listed,
+        vec![(object.clone(), 6), (second, 600_000)],
+        "only what lies right under it"
+    );
+    store.delete(&object).expect("delete");
+    assert_eq!(store.get(&object).expect_err("gone").kind(), StoreErrorKind::NotFound);
+    store
+        .put_new(&folder.join("empty").expect("valid"), &[])
+        .expect("an empty object");
+    exactly_one_creates(store, &folder);
+}
+
+fn exactly_one_creates(store: &dyn Store, folder: &ObjectPath) {
+    for round in 0..20 {
+        let object = folder.join(&format!("race-{round}")).expect("valid");
+        let barrier = Barrier::new(8);
+        let run = |i: u8| {
+            barrier.wait();
+            store.put_new(&object, &[&[i; 1000]]).map(|()| i)
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8u8).map(|i| scope.spawn(move || run(i))).collect();
+            threads.into_iter().map(|t| t.join().expect("thread")).collect()
+        });
+        let winners: Vec<u8> = results.iter().flatten().copied().collect();
+        assert_eq!(winners.len(), 1, "round {round}");
+        assert_eq!(store.get(&object).expect("get"), vec![winners[0]; 1000]);
+        let kinds = results.iter().filter_map(|r| r.as_ref().err()).map(StoreError::kind);
+        assert!(kinds.into_iter().all(|k| k == StoreErrorKind::AlreadyExists));
+    }
+}
+
+#[test]
+fn a_memory_store_conforms() {
+    conformance(&MemoryStore::new(1));
+}
+
+#[test]
+fn a_directory_store_conforms_and_leaves_no_unfinished_writes() {
+    let dir = tempfile::tempdir().expect("dir");
+    conformance(&directory(dir.path(), ""));
+    let names = walk(dir.path());
+    assert!(names.iter().all(|n| !n.contains(".tmp-")), "{names:?}");
+}
+
+fn directory(root: &Path, faults: &str) -> DirectoryStore {
+    DirectoryStore::open(root, crate::testing::Faults::parse(faults).expect("faults")).expect("open")
+}
+
+fn walk(dir: &Path) -> Vec<String> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(dir).expect("list") {
+        let entry = entry.expect("entry");
+        if entry.file_type().expect("type").is_dir() {
+            out.extend(walk(&entry.path()));
+        } else {
+            out.push(entry.path().display().to_string());
+        }
+    }
+    out
+}
+
+#[test]
+fn a_directory_keeps_its_id_and_processes_that_start_at_once_agree_on_it() {
+    let dir = tempfile::tempdir().expect("dir");
+    let root = dir.path().join("new").join("store");
+    let ids: Vec<u64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| directory(&root, "").id())).collect();
+        threads.into_iter().map(|t| t.join().expect("thread")).collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    let text = fs::read_to_string(root.join("store.json")).expect("read");
+    assert_eq!(text, format!("{{\"format\":1,\"id\":\"{:016x}\"}}\n", ids[0]));
+    let other = tempfile::tempdir().expect("dir");
+    assert_ne!(directory(other.path(), "").id(), ids[0]);
+}
+
+#[test]
+fn a_store_file_of_another_format_or_damaged_is_refused() {
+    let dir = tempfile::tempdir().expect("dir");
+    for (text, why) in [
+        ("{\"format\":2,\"id\":\"0000000000000001\"}", "store format 2"),
+        ("{\"format\":1,\"id\":\"1\"}", "store id"),
+        ("", "not a store file"),
+        ("{\"format\":1}", "not a store file"),
+    ] {
+        fs::write(dir.path().join("store.json"), text).expect("write");
+        let refused = DirectoryStore::open(dir.path(), crate::testing::Faults::none())
+            .err()
+            .expect("refused");
+        assert!(refused.to_string().contains(why), "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Fatal);
+    }
+}
+
+#[test]
+fn ep_1_a_put_that_failed_between_its_steps_is_done_by_the_next_try() {
+    for point in ["object_staged", "object_renamed"] {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = directory(dir.path(), &format!("{point}=error"));
+        let object = path(&["jobs", "j", "s", "epochs", "one"]);
+        let failed = store.put_new(&object, &[b"abc"]).expect_err("told to fail");
+        assert_eq!(failed.kind(), StoreErrorKind::Retriable, "{failed}");
+        store.put_new(&object, &[b"abc"]).expect("again");
+        assert_eq!(store.get(&object).expect("get"), b"abc");
+    }
+}
+
+#[test]
+fn unfinished_writes_foreign_names_and_folders_are_not_listed() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    let folder = path(&["jobs", "j", "s", "epochs"]);
+    store
+        .put_new(&folder.join("one").expect("valid"), &[b"abc"])
+        .expect("put");
+    let real = dir.path().join(folder.as_str());
+    fs::write(real.join("two.tmp-0123"), b"half").expect("write");
+    fs::write(real.join("Upper"), b"x").expect("write");
+    fs::create_dir(real.join("folder")).expect("create");
+    assert_eq!(store.list(&folder).expect("list").len(), 1);
+}
+
+#[test]
+fn a_link_in_the_place_of_an_object_is_not_followed() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    let folder = path(&["jobs", "j"]);
+    store
+        .put_new(&folder.join("one").expect("valid"), &[b"abc"])
+        .expect("put");
+    let real = dir.path().join(folder.as_str());
+    std::os::unix::fs::symlink(real.join("one"), real.join("two")).expect("link");
+    let two = folder.join("two").expect("valid");
+    assert_eq!(store.get(&two).expect_err("a link").kind(), StoreErrorKind::Fatal);
+    assert_eq!(store.size(&two).expect_err("a link").kind(), StoreErrorKind::Fatal);
+    assert!(
+        store.put_new(&two, &[b"abc"]).is_err(),
+        "a link with our bytes behind it is not ours"
+    );
+    assert_eq!(store.list(&folder).expect("list").len(), 1);
+}
+
+#[test]
+fn a_folder_that_was_removed_is_made_again_by_the_next_try() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    let folder = path(&["jobs", "j"]);
+    store
+        .put_new(&folder.join("one").expect("valid"), &[b"abc"])
+        .expect("put");
+    fs::remove_dir_all(dir.path().join("jobs")).expect("remove");
+    let two = folder.join("two").expect("valid");
+    assert_eq!(
+        store.put_new(&two, &[b"abc"]).expect_err("gone").kind(),
+        StoreErrorKind::Retriable
+    );
+    store.put_new(&two, &[b"abc"]).expect("again");
+}
+
+#[test]
+fn the_way_around_a_filesystem_without_exclusive_rename_does_not_replace_either() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = |name: &str| dir.path().join(name);
+    fs::write(file("a"), b"a").expect("write");
+    fs::write(file("b"), b"b").expect("write");
+    for rename in [sys::rename_new, sys::link_new] {
+        let refused = rename(&file("a"), &file("b")).expect_err("taken");
+        assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    }
+    assert_eq!(fs::read(file("b")).expect("read"), b"b");
+    sys::link_new(&file("a"), &file("c")).expect("link");
+    assert!(!file("a").exists() && file("c").exists());
+}
+
+#[test]
+fn names_that_could_leave_their_place_are_refused() {
+    for name in [
+        "",
+        ".",
+        "..",
+        ".a",
+        "a/b",
+        "a\\b",
+        "A",
+        "a b",
+        "a\0",
+        "%2e",
+        "a.tmp-1",
+        &"x".repeat(65),
+        "\u{e9}",
+    ] {
+        assert!(ObjectPath::new(&["jobs", name]).is_err(), "{name:?}");
+        assert!(
+            Layout::new(name, "s").is_err() && Layout::new("j", name).is_err(),
+            "{name:?}"
+        );
+        assert!(path(&["jobs"]).join(name).is_err(), "{name:?}");
+    }
+    assert!(ObjectPath::new(&[]).is_err());
+    let layout = Layout::new("a-b_c.d", "0").expect("valid");
+    assert_eq!(layout.commit(7).as_str(), "jobs/a-b_c.d/0/commit/00000000000000000007");
+    assert_eq!(layout.commit_of(&layout.commit(u64::MAX)), Some(u64::MAX));
+    assert_eq!(layout.commit_of(&layout.commits().join("7").expect("valid")), None);
+}
+
+#[test]
+fn a_memory_store_fails_forgets_and_damages_when_told_to() {
+    let store = MemoryStore::new(1);
+    let object = path(&["a", "b"]);
+    store.fail_next_puts(2, StoreErrorKind::Retriable);
+    for _ in 0..2 {
+        assert_eq!(
+            store.put_new(&object, &[b"x"]).expect_err("told").kind(),
+            StoreErrorKind::Retriable
+        );
+        assert!(store.get(&object).is_err());
+    }
+    store.lose_next_acknowledgements(1);
+    assert!(store.put_new(&object, &[b"xyz"]).is_err());
+    assert_eq!(store.get(&object).expect("there"), b"xyz");
+    store.put_new(&object, &[b"xyz"]).expect("ours");
+    assert!(store.flip(&object, 0) && store.truncate(&object, 1));
+    assert_eq!(store.get(&object).expect("there"), b"y");
+    assert_eq!(store.puts(), 4);
+}
