@@ -66,10 +66,7 @@ impl DirectoryStore {
     /// When the directory cannot be used, or its `store.json` is not one of this format.
     pub fn open(root: impl Into<PathBuf>, faults: Faults) -> Result<DirectoryStore, StoreError> {
         let root = root.into();
-        std::fs::create_dir_all(&root).map_err(|e| classify(&root, "create the directory", &e))?;
-        let root = root
-            .canonicalize()
-            .map_err(|e| classify(&root, "find the directory", &e))?;
+        let root = make_root(&root)?;
         let file = root.join(STORE_FILE);
         // The fail points and the EP-1 switch are for epochs, not for making the store.
         let mut store = DirectoryStore {
@@ -84,9 +81,6 @@ impl DirectoryStore {
             match store.create(&file, &[text.as_bytes()]) {
                 Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(e) => return Err(e),
-            }
-            if let Some(parent) = store.root.parent() {
-                sync_dir(parent).map_err(|e| classify(parent, "sync the directory", &e))?;
             }
         }
         store.id = read_store_file(&file)?;
@@ -190,6 +184,29 @@ impl DirectoryStore {
         }
         self.sync_file(&file, path)?;
         path.parent().map_or(Ok(()), |dir| self.sync(dir))
+    }
+}
+
+/// Makes the root and what is missing above it. The entry of the root is synced at every start: who made it may not have come to it.
+fn make_root(root: &Path) -> Result<PathBuf, StoreError> {
+    let made: Vec<&Path> = root
+        .ancestors()
+        .skip(1)
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+        .collect();
+    std::fs::create_dir_all(root).map_err(|e| classify(root, "create the directory", &e))?;
+    for dir in made.iter().filter_map(|dir| dir.canonicalize().ok()) {
+        dir.parent()
+            .map_or(Ok(()), sync_dir)
+            .map_err(|e| classify(&dir, "sync the directory above", &e))?;
+    }
+    let root = root
+        .canonicalize()
+        .map_err(|e| classify(root, "find the directory", &e))?;
+    match root.parent().map_or(Ok(()), sync_dir) {
+        // A directory above that may not be read cannot be synced, and the root was not made by us then.
+        Err(e) if e.kind() != ErrorKind::PermissionDenied => Err(classify(&root, "sync the directory above", &e)),
+        _ => Ok(root),
     }
 }
 
