@@ -1,1 +1,17 @@
-//! Harness.
+//! What the tests with real processes are made of: a broker that can be killed, a proxy that withholds its answers, the
+//! worker that is killed, a paced producer.
+//!
+//! Everything that is started here is stopped by its own process id, also when the test panics or is killed itself.
+#![deny(missing_docs)]
+
+pub mod broker;
+pub mod feed;
+pub mod guard;
+pub mod proxy;
+pub mod rng;
+pub mod worker;
+
+pub use broker::{Broker, BrokerOptions};
+pub use feed::{Feed, FeedOptions};
+pub use proxy::{Proxy, Rule};
+pub use worker::{Worker, WorkerOptions};

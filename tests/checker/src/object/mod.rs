@@ -165,7 +165,9 @@ fn parse_header(bytes: &[u8]) -> Result<Object> {
     }
     for _ in 0..r.u16()? {
         r.u16()?;
-        (r.text()?, r.text()?, r.text()?);
+        for _ in 0..3 {
+            r.text()?;
+        }
     }
     let mut last_committed = BTreeMap::new();
     for _ in 0..r.u32()? {
