@@ -74,7 +74,11 @@ fn fold(broker: &Broker, input: &str, count: u64, mut write: impl FnMut(u64, &st
         )
     };
     for number in 0..count {
-        let message = consumer.poll(LONG).expect("in time").expect("message");
+        // A poll ends early for events that are no messages.
+        let message = (0..100)
+            .find_map(|_| consumer.poll(LONG))
+            .expect("in time")
+            .expect("message");
         let (key, value) = next(&message);
         write(number, &key, value);
     }
@@ -162,10 +166,9 @@ fn a_broker_is_killed_and_comes_back_with_its_data_while_the_feed_goes_on() {
     assert_eq!((report.counts.lost, report.counts.input_faults), (count, 0), "{report}");
     let pid = broker.pid().expect("runs");
     drop(broker);
-    assert!(
-        !std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists(),
-        "the broker was left behind"
-    );
+    // What nobody has waited for keeps its number for a while, without a command line.
+    let left = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(left.is_empty(), "the broker was left behind");
 }
 
 #[test]

@@ -1,0 +1,291 @@
+//! Everything that runs beside the worker, and the judgement at the end.
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, bail, ensure};
+use keyfold_checker::{Checker, Counts, PointerWatch, Running, WatchOptions, Watching};
+use keyfold_e2e::broker::free_port;
+use keyfold_e2e::rng::Rng;
+use keyfold_e2e::{Broker, Feed, FeedOptions, Worker, WorkerOptions};
+
+use crate::Args;
+
+const INPUT: &str = "kill-in";
+const OUTPUT: &str = "kill-out";
+const JOB: &str = "kill-test";
+const PARTITIONS: i32 = 4;
+const KEYS: u64 = 20_000;
+
+/// Seconds that a round takes, roughly; the input is paced by it, so that it flows during every round.
+const ROUND_SECONDS: u64 = 9;
+
+/// Marks the directory as ours to empty.
+const MARK: &str = "keyfold-kill-test";
+
+/// How long the last run may go without an output more.
+const STALL: Duration = Duration::from_secs(60);
+
+/// The stage.
+pub struct Scene {
+    /// The settings.
+    pub args: Args,
+    /// For moments and counts.
+    pub rng: Rng,
+    /// The broker.
+    pub broker: Broker,
+    dir: PathBuf,
+    feed: Feed,
+    checker: Running,
+    watch: Watching,
+    interrupted: Arc<AtomicBool>,
+    begin: Instant,
+}
+
+impl Scene {
+    /// Starts everything but the worker.
+    pub fn set(args: &Args, seed: u64, interrupted: Arc<AtomicBool>) -> Result<Scene> {
+        let begin = Instant::now();
+        let dir = empty_dir(&args.dir)?;
+        let broker = Broker::start(&dir.join("broker"), free_port()?)?;
+        for topic in [INPUT, OUTPUT] {
+            broker.create_topic(topic, PARTITIONS, &[])?;
+        }
+        let brokers = broker.bootstrap();
+        let rate = args.records() / (args.rounds.max(1) as u64 * ROUND_SECONDS) + 1;
+        let (topic, keys) = (INPUT.to_owned(), KEYS);
+        let feed = Feed::start(FeedOptions {
+            brokers: brokers.clone(),
+            topic,
+            rate,
+            keys,
+            seed,
+        })?;
+        let checker = Checker::start(&brokers, INPUT, OUTPUT)?;
+        let watch = PointerWatch::start(WatchOptions {
+            brokers,
+            job: JOB.into(),
+            stage: None,
+            topics: vec![INPUT.into()],
+            store: dir.join("store"),
+        })?;
+        println!(
+            "kill-test: broker pid {:?}, {rate} records a second, {}",
+            broker.pid(),
+            dir.display()
+        );
+        let rng = Rng::new(seed ^ 1);
+        Ok(Scene {
+            args: args.clone(),
+            rng,
+            broker,
+            dir,
+            feed,
+            checker,
+            watch,
+            interrupted,
+            begin,
+        })
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(&self) -> u64 {
+        self.begin.elapsed().as_secs()
+    }
+
+    /// Starts the worker, with a fail point or without.
+    pub fn worker(&self, faults: Option<String>) -> Result<Worker> {
+        let both: Vec<String> = self.args.faults.iter().cloned().chain(faults).collect();
+        Worker::start(&WorkerOptions {
+            brokers: self.broker.bootstrap(),
+            input: INPUT.into(),
+            output: OUTPUT.into(),
+            job: JOB.into(),
+            state_dir: self.state_dir(),
+            store_dir: self.dir.join("store"),
+            epoch_ms: self.args.epoch_ms,
+            take_over: false,
+            at_least_once: self.args.at_least_once,
+            faults: (!both.is_empty()).then(|| both.join(";")),
+            more: Vec::new(),
+            log: self.dir.join("worker.log"),
+        })
+    }
+
+    /// The worker's local state is lost.
+    pub fn lose_state(&self) -> Result<()> {
+        match fs::remove_dir_all(self.state_dir()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing the state"),
+            _ => Ok(()),
+        }
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// Fails as soon as anything is known to be wrong, or somebody wants the program to end.
+    pub fn check(&self) -> Result<()> {
+        ensure!(!self.interrupted.load(Ordering::SeqCst), "interrupted");
+        let wrong = [self.checker.violation(), self.watch.violation(), self.feed.failure()];
+        match wrong.into_iter().flatten().next() {
+            Some(wrong) => bail!("{wrong}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Sleeps, with an eye on everything.
+    pub fn pause(&self, time: Duration) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(20).min(time));
+        }
+        self.check()
+    }
+
+    /// As [`Scene::pause`], for a random time.
+    pub fn pause_between(&mut self, low_ms: u64, high_ms: u64) -> Result<()> {
+        let time = Duration::from_millis(self.rng.between(low_ms, high_ms));
+        self.pause(time)
+    }
+
+    /// One line on how far all is.
+    pub fn progress(&self) -> String {
+        let counts = self.checker.counts();
+        format!(
+            "in {} out {} of {} sent",
+            counts.records_in,
+            counts.records_out,
+            self.feed.sent()
+        )
+    }
+
+    /// The last run of the worker and the verdict; the last line is printed in any case.
+    pub fn judge(self, counted: usize, stopped: Option<Error>) -> bool {
+        let mut faults: Vec<String> = stopped.iter().map(|error| format!("{error:#}")).collect();
+        if counted < self.args.rounds {
+            faults.push(format!("only {counted} of {} rounds counted", self.args.rounds));
+        }
+        let mut counts = self.checker.counts();
+        if stopped.is_none() {
+            match self.end(&mut faults) {
+                Ok(last) => counts = last,
+                Err(error) => faults.push(format!("{error:#}")),
+            }
+        }
+        faults.iter().for_each(|fault| println!("kill-test: {fault}"));
+        let ok = faults.is_empty() && counts.ok();
+        let Counts {
+            records_in,
+            records_out,
+            lost,
+            duplicated,
+            stale,
+            ..
+        } = counts;
+        let verdict = if ok { "OK" } else { "FAILED" };
+        println!(
+            "rounds={counted} in={records_in} out={records_out} lost={lost} duplicated={duplicated} stale={stale} verdict={verdict}"
+        );
+        ok
+    }
+
+    /// Everything is produced, processed and read to the end.
+    fn end(self, faults: &mut Vec<String>) -> Result<Counts> {
+        let mut worker = self.worker(None)?;
+        println!("last run: pid {}, {}", worker.pid(), self.progress());
+        let interrupted = self.interrupted.clone();
+        let Scene {
+            broker,
+            feed,
+            checker,
+            watch,
+            args,
+            begin,
+            ..
+        } = self;
+        let produced = feed.finish(args.records(), Duration::from_secs(600))?;
+        process_all(&mut worker, &checker, &watch, produced, &interrupted)?;
+        worker.signal(libc::SIGTERM)?;
+        match worker.wait(Duration::from_secs(60))? {
+            Some(status) if status.success() => {}
+            Some(status) => faults.push(format!("after SIGTERM the worker ended with {status}")),
+            None => faults.push("the worker did not end within 60 s of SIGTERM".into()),
+        }
+        let report = checker.finish(Duration::from_secs(120))?;
+        faults.extend(report.offenders.iter().map(ToString::to_string));
+        if report.counts.records_in != produced {
+            faults.push(format!(
+                "{produced} records were produced and {} read",
+                report.counts.records_in
+            ));
+        }
+        let watched = watch.finish();
+        println!(
+            "pointers: polls={} unanswered={} checks={} epochs={} objects={} violations={}",
+            watched.polls,
+            watched.unanswered,
+            watched.checks,
+            watched.epochs,
+            watched.objects,
+            watched.violations.len()
+        );
+        if !watched.ok() {
+            faults.push("the watch has seen no pointer, or a wrong one".into());
+        }
+        faults.extend(watched.violations);
+        println!("kill-test: {} seconds", begin.elapsed().as_secs());
+        drop(broker);
+        Ok(report.counts)
+    }
+}
+
+/// Waits until every record has an output; stops when nothing moves any more.
+fn process_all(
+    worker: &mut Worker,
+    checker: &Running,
+    watch: &Watching,
+    produced: u64,
+    interrupted: &AtomicBool,
+) -> Result<()> {
+    let (mut last, mut moved) = (0, Instant::now());
+    loop {
+        let counts = checker.counts();
+        if counts.records_in >= produced && counts.records_out >= counts.records_in {
+            return Ok(());
+        }
+        if let Some(wrong) = checker.violation().or_else(|| watch.violation()) {
+            bail!("{wrong}");
+        }
+        if counts.records_out != last {
+            (last, moved) = (counts.records_out, Instant::now());
+        }
+        ensure!(!interrupted.load(Ordering::SeqCst), "interrupted");
+        ensure!(
+            moved.elapsed() < STALL,
+            "{last} outputs of {produced}, and no more for {} s",
+            STALL.as_secs()
+        );
+        if let Some(status) = worker.ended()? {
+            bail!("the last run ended with {status}: {:?}", worker.told().last_lines);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Makes the directory, or empties it if it is one of ours.
+fn empty_dir(dir: &Path) -> Result<PathBuf> {
+    if dir.exists() {
+        let ours = dir.join(MARK).is_file() || fs::read_dir(dir)?.next().is_none();
+        ensure!(ours, "{} is not empty and was not made by this program", dir.display());
+        fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
+    }
+    for part in ["", "store", "state"] {
+        fs::create_dir_all(dir.join(part)).with_context(|| format!("creating {}", dir.display()))?;
+    }
+    fs::write(dir.join(MARK), "")?;
+    dir.canonicalize().context("the directory")
+}
