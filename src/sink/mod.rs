@@ -1,4 +1,8 @@
 //! Where outputs go: into the log's transaction ([`Log`], Kafka), or through the outbox of a section ([`OutboxSink`], anything else).
+pub mod buffer;
+
+pub use buffer::{OutputBuffer, SpillDir};
+
 use crate::types::{OutputRef, Position, Sequence, Shard};
 
 /// What a failed call to the log allows.

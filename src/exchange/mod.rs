@@ -1,0 +1,286 @@
+//! Spreads records over keyed lanes by key group, through bounded channels that also carry barriers and watermarks.
+use crate::types::{Header, Headers, KeyGroups, Origin, TimestampMs};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded};
+use parking_lot::Mutex;
+use std::time::Duration;
+
+/// Records of one batch; small enough that a barrier is not kept waiting, large enough that a channel operation costs little.
+pub const BATCH_RECORDS_MAX: usize = 1024;
+/// Batches in one channel. With [`BATCH_RECORDS_MAX`] this bounds what lies between two lanes.
+pub const CHANNEL_BATCHES: usize = 8;
+/// Bytes of keys in one batch, so that large keys do not make large batches.
+const BATCH_KEY_BYTES_MAX: usize = 1 << 20;
+
+/// What few records carry: headers, and the original bytes where a dead letter may need them.
+#[derive(Debug, Clone, Default)]
+pub struct Extra {
+    /// The record's headers.
+    pub headers: Vec<Header>,
+    /// The record's key and value as they lay on the topic.
+    pub original: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+}
+
+impl Headers for Extra {
+    fn to_vec(&self) -> Vec<Header> {
+        self.headers.clone()
+    }
+}
+
+/// A record between two lanes.
+#[derive(Debug)]
+pub struct Envelope<T> {
+    key_start: u32,
+    key_len: u32,
+    /// The key's hash (see [`KeyGroups::hash`]).
+    pub hash: u32,
+    /// Event timestamp.
+    pub timestamp: TimestampMs,
+    /// Where the record came from.
+    pub origin: Origin,
+    /// Headers and original bytes, if any.
+    pub extra: Option<Box<Extra>>,
+    /// The value.
+    pub value: T,
+}
+
+/// A run of records for one lane; keys lie in one arena.
+#[derive(Debug)]
+pub struct Batch<T> {
+    keys: Keys,
+    /// The records, in order.
+    pub records: Vec<Envelope<T>>,
+    /// The sender's watermark when it sent the batch.
+    pub watermark: TimestampMs,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Batch { keys: Keys::default(), records: Vec::new(), watermark: i64::MIN }
+    }
+}
+
+impl<T> Batch<T> {
+    /// Takes the batch apart: the keys' arena and the records.
+    #[must_use]
+    pub fn into_parts(self) -> (Keys, Vec<Envelope<T>>) {
+        (self.keys, self.records)
+    }
+}
+
+/// The keys of a batch.
+#[derive(Debug, Default)]
+pub struct Keys {
+    arena: Vec<u8>,
+}
+
+impl Keys {
+    /// The key bytes of a record of the same batch.
+    #[must_use]
+    pub fn of<T>(&self, record: &Envelope<T>) -> &[u8] {
+        &self.arena[record.key_start as usize..(record.key_start + record.key_len) as usize]
+    }
+}
+
+/// What a channel carries: records, or the barrier type `B` that ends an epoch.
+#[derive(Debug)]
+pub enum Message<T, B> {
+    /// Records.
+    Batch(Batch<T>),
+    /// The end of an epoch.
+    Barrier(B),
+}
+
+/// The other side of a channel is gone: its lane has ended or failed, and has told the driver why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the lane at the other end of the exchange has ended")]
+pub struct LaneGone;
+
+type Channel<T, B> = (Sender<Message<T, B>>, Receiver<Message<T, B>>);
+
+/// Connects the lanes of one exchange while they are being built.
+#[derive(Debug)]
+pub struct Hub<T, B> {
+    inputs: Mutex<Vec<Vec<Receiver<Message<T, B>>>>>,
+}
+
+impl<T, B> Default for Hub<T, B> {
+    fn default() -> Self {
+        Hub { inputs: Mutex::new(Vec::new()) }
+    }
+}
+
+impl<T, B: Copy> Hub<T, B> {
+    /// Connects one upstream lane to all `lanes` downstream lanes.
+    pub fn connect(&self, lanes: u32, groups: KeyGroups) -> Router<T, B> {
+        let mut inputs = self.inputs.lock();
+        let wanted = (lanes as usize).max(inputs.len());
+        inputs.resize_with(wanted, Vec::new);
+        let mut senders = Vec::new();
+        for lane in inputs.iter_mut().take(lanes as usize) {
+            let (sender, receiver): Channel<T, B> = bounded(CHANNEL_BATCHES);
+            senders.push(sender);
+            lane.push(receiver);
+        }
+        let pending = senders.iter().map(|_| Batch::default()).collect();
+        Router { senders, pending, groups, watermark: i64::MIN }
+    }
+
+    /// The inputs of one downstream lane; every upstream lane must be connected by now.
+    pub fn take_inputs(&self, lane: u32) -> Inputs<T, B> {
+        let mut inputs = self.inputs.lock();
+        let receivers = inputs.get_mut(lane as usize).map(std::mem::take).unwrap_or_default();
+        Inputs { receivers, next: 0 }
+    }
+}
+
+/// The sending side of an exchange on one lane.
+#[derive(Debug)]
+pub struct Router<T, B> {
+    senders: Vec<Sender<Message<T, B>>>,
+    pending: Vec<Batch<T>>,
+    groups: KeyGroups,
+    watermark: TimestampMs,
+}
+
+impl<T, B: Copy> Router<T, B> {
+    /// Routes one record; the batch goes out when it is full.
+    ///
+    /// # Errors
+    /// [`LaneGone`]
+    pub fn send(
+        &mut self,
+        key: &[u8],
+        timestamp: TimestampMs,
+        origin: Origin,
+        extra: Option<Box<Extra>>,
+        value: T,
+    ) -> Result<(), LaneGone> {
+        let hash = self.groups.hash(key);
+        let lane = self.groups.lane_of(self.groups.group_of(hash), self.senders.len() as u32) as usize;
+        let batch = &mut self.pending[lane];
+        let key_start = batch.keys.arena.len() as u32;
+        batch.keys.arena.extend_from_slice(key);
+        batch.records.push(Envelope { key_start, key_len: key.len() as u32, hash, timestamp, origin, extra, value });
+        if batch.records.len() >= BATCH_RECORDS_MAX || batch.keys.arena.len() > BATCH_KEY_BYTES_MAX {
+            self.flush_lane(lane)?;
+        }
+        Ok(())
+    }
+
+    fn flush_lane(&mut self, lane: usize) -> Result<(), LaneGone> {
+        let fresh = Batch {
+            keys: Keys { arena: Vec::with_capacity(self.pending[lane].keys.arena.len()) },
+            records: Vec::with_capacity(self.pending[lane].records.len()),
+            watermark: i64::MIN,
+        };
+        let mut batch = std::mem::replace(&mut self.pending[lane], fresh);
+        batch.watermark = self.watermark;
+        self.senders[lane].send(Message::Batch(batch)).map_err(|_| LaneGone)
+    }
+
+    /// Sends what is pending, with the watermark for batches from now on.
+    ///
+    /// # Errors
+    /// [`LaneGone`]
+    pub fn flush(&mut self, watermark: TimestampMs) -> Result<(), LaneGone> {
+        self.watermark = watermark;
+        for lane in 0..self.pending.len() {
+            if !self.pending[lane].records.is_empty() {
+                self.flush_lane(lane)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is pending and then the barrier, to every lane.
+    ///
+    /// # Errors
+    /// [`LaneGone`]
+    pub fn barrier(&mut self, barrier: B, watermark: TimestampMs) -> Result<(), LaneGone> {
+        self.flush(watermark)?;
+        for sender in &self.senders {
+            sender.send(Message::Barrier(barrier)).map_err(|_| LaneGone)?;
+        }
+        Ok(())
+    }
+}
+
+/// The receiving side of an exchange on one lane.
+#[derive(Debug)]
+pub struct Inputs<T, B> {
+    receivers: Vec<Receiver<Message<T, B>>>,
+    next: usize,
+}
+
+/// What [`Inputs::next`] found.
+#[derive(Debug)]
+pub enum Arrival<T, B> {
+    /// A message of this input.
+    Message(usize, Message<T, B>),
+    /// This input has ended.
+    Ended(usize),
+    /// Nothing came in time.
+    Nothing,
+}
+
+impl<T, B> Inputs<T, B> {
+    /// Number of inputs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.receivers.len()
+    }
+
+    /// No inputs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
+    /// The next message of an input that is not held, round robin; waits up to `max_wait`.
+    pub fn next(&mut self, held: impl Fn(usize) -> bool, max_wait: Duration) -> Arrival<T, B> {
+        let count = self.receivers.len();
+        for step in 0..count {
+            let input = (self.next + step) % count;
+            if held(input) {
+                continue;
+            }
+            match self.receivers[input].try_recv() {
+                Ok(message) => {
+                    self.next = (input + 1) % count;
+                    return Arrival::Message(input, message);
+                }
+                Err(TryRecvError::Disconnected) => return Arrival::Ended(input),
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        self.wait(&held, max_wait)
+    }
+
+    fn wait(&mut self, held: &impl Fn(usize) -> bool, max_wait: Duration) -> Arrival<T, B> {
+        let open: Vec<usize> = (0..self.receivers.len()).filter(|i| !held(*i)).collect();
+        if let [input] = open[..] {
+            return match self.receivers[input].recv_timeout(max_wait) {
+                Ok(message) => Arrival::Message(input, message),
+                Err(RecvTimeoutError::Disconnected) => Arrival::Ended(input),
+                Err(RecvTimeoutError::Timeout) => Arrival::Nothing,
+            };
+        }
+        let mut select = Select::new();
+        for input in &open {
+            select.recv(&self.receivers[*input]);
+        }
+        match select.select_timeout(max_wait) {
+            Err(_) => Arrival::Nothing,
+            Ok(operation) => {
+                let input = open[operation.index()];
+                match operation.recv(&self.receivers[input]) {
+                    Ok(message) => Arrival::Message(input, message),
+                    Err(_) => Arrival::Ended(input),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

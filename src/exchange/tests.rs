@@ -1,0 +1,66 @@
+use super::*;
+use crate::types::Partitioner;
+
+fn origin(offset: i64) -> Origin {
+    Origin { source: 0, partition: 0, offset }
+}
+
+fn groups() -> KeyGroups {
+    KeyGroups::new(240, 4, Partitioner::Murmur2).expect("valid")
+}
+
+#[test]
+fn records_of_a_key_go_to_one_lane_in_order_and_before_the_barrier() {
+    let hub: Hub<i64, u64> = Hub::default();
+    let mut router = hub.connect(2, groups());
+    let mut lanes = [hub.take_inputs(0), hub.take_inputs(1)];
+    for offset in 0..100 {
+        let key = format!("k{}", offset % 7);
+        router.send(key.as_bytes(), 0, origin(offset), None, offset).expect("lanes are there");
+    }
+    router.barrier(1, 42).expect("lanes are there");
+    let mut seen: std::collections::HashMap<String, (usize, Vec<i64>)> = Default::default();
+    for (lane, inputs) in lanes.iter_mut().enumerate() {
+        loop {
+            match inputs.next(|_| false, Duration::ZERO) {
+                Arrival::Message(_, Message::Batch(batch)) => {
+                    assert_eq!(batch.watermark, 42);
+                    let (keys, records) = batch.into_parts();
+                    for r in &records {
+                        let key = String::from_utf8(keys.of(r).to_vec()).expect("utf8");
+                        let entry = seen.entry(key).or_insert((lane, Vec::new()));
+                        assert_eq!(entry.0, lane);
+                        entry.1.push(r.value);
+                    }
+                }
+                Arrival::Message(_, Message::Barrier(epoch)) => break assert_eq!(epoch, 1),
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+    assert_eq!(seen.len(), 7);
+    assert!(seen.values().all(|(_, offsets)| offsets.is_sorted()));
+    assert_eq!(seen.values().map(|(_, o)| o.len()).sum::<usize>(), 100);
+}
+
+#[test]
+fn a_held_input_waits_and_an_ended_one_is_told() {
+    let hub: Hub<i64, u64> = Hub::default();
+    let mut first = hub.connect(1, groups());
+    let second = hub.connect(1, groups());
+    let mut inputs = hub.take_inputs(0);
+    first.send(b"a", 0, origin(0), None, 1).expect("lane is there");
+    first.flush(0).expect("lane is there");
+    assert!(matches!(inputs.next(|i| i == 0, Duration::from_millis(1)), Arrival::Nothing));
+    assert!(matches!(inputs.next(|_| false, Duration::from_millis(1)), Arrival::Message(0, _)));
+    drop(second);
+    assert!(matches!(inputs.next(|i| i == 0, Duration::from_millis(1)), Arrival::Ended(1)));
+}
+
+#[test]
+fn a_sender_learns_that_the_lane_is_gone() {
+    let hub: Hub<i64, u64> = Hub::default();
+    let mut router = hub.connect(1, groups());
+    drop(hub.take_inputs(0));
+    assert_eq!(router.barrier(1, 0), Err(LaneGone));
+}

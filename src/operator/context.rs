@@ -1,0 +1,289 @@
+//! What an operator sees of its lane and of the record at hand.
+use super::error::{BadReason, BadRecord, LaneError};
+use super::share::LaneShare;
+use crate::config::Guarantee;
+use crate::sink::{OutputBuffer, SpillDir};
+use crate::state::Backend;
+use crate::telemetry::Metrics;
+use crate::types::output::{OutputFrames, encode_headers};
+use crate::types::{Clock, Header, Headers, KeyGroup, KeyGroups, Origin, OutputRef, Shard, TimestampMs};
+use crossbeam_channel::Sender;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The record at hand: provenance, timestamp, key.
+#[derive(Clone, Copy)]
+pub struct Meta<'a> {
+    /// Event timestamp; after an aggregate the largest its key has seen.
+    pub timestamp: TimestampMs,
+    /// Source, partition and offset of the record that caused this item.
+    pub origin: Origin,
+    /// In a source lane the record's key; in a keyed lane the key bytes.
+    pub key: Option<&'a [u8]>,
+    /// Hash of the key bytes; keyed lanes only.
+    pub hash: u32,
+    /// Key group of the key bytes; keyed lanes only.
+    pub group: KeyGroup,
+    /// Shard that outputs of this item belong to.
+    pub shard: Shard,
+    /// Headers of the record that caused this item.
+    pub headers: &'a dyn Headers,
+    /// Original key and value, where they are kept for dead letters.
+    pub original: Option<(Option<&'a [u8]>, Option<&'a [u8]>)>,
+}
+
+/// What to do with a record that a step refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BadRecordPolicy {
+    /// Stop the job, nothing lost. The default.
+    #[default]
+    Fail,
+    /// Drop it and count it by reason.
+    Skip,
+    /// Write it to this sink (index in the topology) in the same epoch, with its provenance in headers.
+    DeadLetter(u16),
+}
+
+/// What the lanes know of a source.
+#[derive(Debug, Clone)]
+pub struct SourceInfo {
+    /// Operator id.
+    pub id: String,
+    /// Topic.
+    pub topic: String,
+    /// What happens to its bad records.
+    pub policy: BadRecordPolicy,
+}
+
+/// How a sink takes outputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinkRoute {
+    /// In the log's transaction; outputs above `max_bytes` are refused by us (EP-8).
+    Log {
+        /// Largest key + value + headers.
+        max_bytes: usize,
+    },
+    /// Through the section's outbox.
+    Outbox,
+}
+
+/// Gauges that lanes set and the driver reads between barriers.
+#[derive(Debug, Default)]
+pub struct LaneGauges {
+    /// Bytes of dirty state in the lane.
+    pub dirty_bytes: AtomicUsize,
+    /// Bytes of outputs in the lane's memory.
+    pub output_bytes: AtomicUsize,
+    /// Outputs of the epoch so far.
+    pub outputs: AtomicU64,
+    /// Records read or folded since start.
+    pub records: AtomicU64,
+}
+
+/// Everything a lane is built from.
+#[derive(Clone)]
+pub struct LaneSetup {
+    /// Lane's name in errors and thread lists: `source-0`, `totals-1`.
+    pub name: String,
+    /// Index among the lanes of its segment.
+    pub index: u32,
+    /// Lanes of each keyed segment.
+    pub keyed_lanes: u32,
+    /// Key groups and shards.
+    pub groups: KeyGroups,
+    /// Ids of the states.
+    pub state_ids: Arc<super::process::StateIds>,
+    /// Local copies by shard.
+    pub backends: Vec<Arc<dyn Backend>>,
+    /// Sources by index.
+    pub sources: Arc<[SourceInfo]>,
+    /// Sinks by index.
+    pub sinks: Arc<[SinkRoute]>,
+    /// Where outputs go beyond the limit.
+    pub spill: SpillDir,
+    /// Output bytes that one lane keeps in memory.
+    pub output_bytes_max: usize,
+    /// Bytes of one lane's typed maps.
+    pub map_bytes_max: usize,
+    /// Exactly-once or at-least-once.
+    pub guarantee: Guarantee,
+    /// At-least-once: takes outputs as they are produced.
+    pub eager: Option<Sender<OutputFrames>>,
+    /// The epoch that has been applied to the local copies.
+    pub applied: Arc<AtomicU64>,
+    /// This lane's gauges.
+    pub gauges: Arc<LaneGauges>,
+    /// The runtime's clock.
+    pub clock: Arc<dyn Clock>,
+    /// See [`crate::config::Config::max_future`].
+    pub max_future: Duration,
+    /// Watermark that the shards were restored with, the smallest; `i64::MIN` for none.
+    pub watermark: TimestampMs,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Fail points.
+    pub faults: crate::testing::Faults,
+}
+
+/// The running lane, as its operators see it.
+pub struct LaneContext {
+    /// What the lane was built from.
+    pub setup: LaneSetup,
+    outputs: Vec<OutputBuffer>,
+    outbox: Vec<OutputFrames>,
+    /// The lane's watermark.
+    pub watermark: TimestampMs,
+    /// Records of the epoch so far.
+    pub records: u64,
+}
+
+impl LaneContext {
+    /// An idle lane.
+    #[must_use]
+    pub fn new(setup: LaneSetup) -> LaneContext {
+        let share = LaneShare::new(0, setup.groups.shards, setup.watermark);
+        LaneContext { watermark: setup.watermark, setup, outputs: share.outputs, outbox: share.outbox, records: 0 }
+    }
+
+    /// Takes an output of the item described by `meta`.
+    ///
+    /// # Errors
+    /// A refusal when it is larger than its sink takes; a full disk when it must be spilled.
+    pub fn emit(&mut self, out: &OutputRef<'_>, meta: &Meta<'_>, step: &str) -> Result<(), super::StepError> {
+        let size = out.key.map_or(0, <[u8]>::len) + out.value.map_or(0, <[u8]>::len) + out.headers.len();
+        match self.setup.sinks.get(usize::from(out.sink)) {
+            Some(SinkRoute::Log { max_bytes }) => {
+                if size > *max_bytes && !self.setup.faults.broken("EP-8") {
+                    let message = format!("output of {size} bytes, its sink takes {max_bytes}");
+                    let record = BadRecord { reason: BadReason::TooLarge, step: step.to_owned(), message };
+                    return Err(super::StepError::Bad(record));
+                }
+                self.push_log_output(out, meta.shard, size)?;
+            }
+            _ => {
+                if let Some(frames) = self.outbox.get_mut(meta.shard.0 as usize) {
+                    frames.push(out);
+                }
+                self.setup.gauges.output_bytes.fetch_add(size, Ordering::Relaxed);
+            }
+        }
+        self.setup.gauges.outputs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn push_log_output(&mut self, out: &OutputRef<'_>, shard: Shard, size: usize) -> Result<(), LaneError> {
+        if let Some(buffer) = self.outputs.get_mut(shard.0 as usize) {
+            buffer.push(out);
+        }
+        let bytes = self.setup.gauges.output_bytes.fetch_add(size, Ordering::Relaxed) + size;
+        if bytes > self.setup.output_bytes_max {
+            for buffer in &mut self.outputs {
+                buffer.spill(&self.setup.spill)?;
+            }
+            self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// At-least-once: hands the outputs so far to the sender.
+    ///
+    /// # Errors
+    /// When the sender has ended.
+    pub fn send_eagerly(&mut self) -> Result<(), LaneError> {
+        let Some(eager) = &self.setup.eager else { return Ok(()) };
+        for buffer in &mut self.outputs {
+            let buffer = std::mem::take(buffer);
+            let mut hand_over = |out: &OutputRef<'_>, frames: &mut OutputFrames| frames.push(out);
+            let mut frames = OutputFrames::default();
+            buffer
+                .walk::<LaneError>(&mut |out| {
+                    hand_over(out, &mut frames);
+                    Ok(())
+                })
+                .map_err(|e| LaneError::Send(e.to_string()))?;
+            if !frames.is_empty() {
+                eager.send(frames).map_err(|_| LaneError::Send("the sender has ended".to_owned()))?;
+            }
+        }
+        self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Moves outputs, watermark and counts of the epoch into its share.
+    pub fn hand_over(&mut self, share: &mut LaneShare) {
+        std::mem::swap(&mut share.outputs, &mut self.outputs);
+        std::mem::swap(&mut share.outbox, &mut self.outbox);
+        share.watermark = self.watermark;
+        share.records = std::mem::take(&mut self.records);
+        self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
+        self.setup.gauges.outputs.store(0, Ordering::Relaxed);
+    }
+
+    /// Applies the policy of the record's source to a refusal.
+    ///
+    /// # Errors
+    /// Under the policy `fail`, and when the dead letter itself cannot be taken.
+    pub fn refuse(&mut self, record: BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
+        let info = self.setup.sources.get(usize::from(meta.origin.source));
+        let topic = info.map_or_else(String::new, |s| s.topic.clone());
+        let policy = info.map_or(BadRecordPolicy::Fail, |s| s.policy);
+        self.setup.metrics.bad_record(record.reason.label(), &record.step);
+        match policy {
+            BadRecordPolicy::Skip => Ok(()),
+            BadRecordPolicy::DeadLetter(sink) => self.dead_letter(sink, &topic, &record, meta),
+            BadRecordPolicy::Fail => {
+                let Origin { partition, offset, .. } = meta.origin;
+                Err(LaneError::Bad { topic, partition, offset, record })
+            }
+        }
+    }
+
+    fn dead_letter(&mut self, sink: u16, topic: &str, record: &BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
+        let mut headers = meta.headers.to_vec();
+        let mut add = |key: &str, value: String| {
+            headers.push(Header { key: format!("keyfold.{key}"), value: Some(value.into_bytes()) });
+        };
+        add("topic", topic.to_owned());
+        add("partition", meta.origin.partition.to_string());
+        add("offset", meta.origin.offset.to_string());
+        add("step", record.step.clone());
+        add("reason", record.reason.label().to_owned());
+        add("error", record.message.chars().take(1024).collect());
+        add("time", self.setup.clock.now_ms().to_string());
+        let (key, value) = meta.original.unwrap_or((meta.key, None));
+        let mut encoded = encode_headers(&headers);
+        let max = match self.setup.sinks.get(usize::from(sink)) {
+            Some(SinkRoute::Log { max_bytes }) => *max_bytes,
+            _ => usize::MAX,
+        };
+        let size = |encoded: &[u8]| key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + encoded.len();
+        // A dead letter never fails for its size: the provenance says where the original lies.
+        let (key, value) = if size(&encoded) > max {
+            headers.push(Header { key: "keyfold.omitted".to_owned(), value: Some(b"too large".to_vec()) });
+            headers.retain(|h| h.key.starts_with("keyfold."));
+            encoded = encode_headers(&headers);
+            (None, None)
+        } else {
+            (key, value)
+        };
+        let timestamp = if (0..=self.latest_timestamp()).contains(&meta.timestamp) { meta.timestamp } else { -1 };
+        let out = OutputRef { sink, timestamp, partition: -1, key, value, headers: &encoded };
+        match self.emit(&out, meta, &record.step) {
+            Ok(()) => Ok(()),
+            Err(super::StepError::Lane(e)) => Err(e),
+            Err(super::StepError::Bad(record)) => Err(LaneError::Bad {
+                topic: topic.to_owned(),
+                partition: meta.origin.partition,
+                offset: meta.origin.offset,
+                record,
+            }),
+        }
+    }
+
+    /// The largest timestamp that a record may have now.
+    #[must_use]
+    pub fn latest_timestamp(&self) -> TimestampMs {
+        self.setup.clock.now_ms().saturating_add(self.setup.max_future.as_millis() as i64)
+    }
+}

@@ -1,0 +1,116 @@
+//! What can go wrong with a record, and with a lane.
+use crate::exchange::LaneGone;
+use crate::sink::buffer::SpillError;
+use crate::state::StateError;
+use std::fmt;
+
+/// Why a record was refused; the label of the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BadReason {
+    /// Key or value does not decode.
+    Decode,
+    /// A key is needed and the record has none.
+    NullKey,
+    /// The timestamp is negative (other than none, -1) or too far ahead of the clock.
+    Timestamp,
+    /// A user function refused it.
+    User,
+    /// An output has no encoding.
+    Encode,
+    /// An output is larger than its sink takes.
+    TooLarge,
+}
+
+impl BadReason {
+    /// The metric label.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            BadReason::Decode => "decode",
+            BadReason::NullKey => "null_key",
+            BadReason::Timestamp => "timestamp",
+            BadReason::User => "user",
+            BadReason::Encode => "encode",
+            BadReason::TooLarge => "too_large",
+        }
+    }
+}
+
+/// A record (or one of its outputs) that a step refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRecord {
+    /// Kind of refusal.
+    pub reason: BadReason,
+    /// Id of the operator that refused.
+    pub step: String,
+    /// In words.
+    pub message: String,
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: {}: {}", self.step, self.reason.label(), self.message)
+    }
+}
+
+/// What ends a lane, and with it the run.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// A bad record under the policy `fail`.
+    #[error(
+        "{topic}-{partition} offset {offset}: {record}; repair or skip the record: set the source's bad-record policy to skip or dead letter"
+    )]
+    Bad {
+        /// Topic of the record.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// Its offset.
+        offset: i64,
+        /// What was wrong.
+        record: BadRecord,
+    },
+    /// State cannot be read or encoded.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Outputs cannot be spilled.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// The next lane has ended; it has told why.
+    #[error(transparent)]
+    Gone(#[from] LaneGone),
+    /// The source cannot go on.
+    #[error("source {source_id}: {reason}")]
+    Source {
+        /// Id of the source operator.
+        source_id: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A user function panicked.
+    #[error("lane {lane} panicked: {message}")]
+    Panicked {
+        /// The lane.
+        lane: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// Outputs cannot be sent (at-least-once).
+    #[error("sending outputs: {0}")]
+    Send(String),
+}
+
+/// The result of pushing one item: either the record is refused, or the lane cannot go on.
+#[derive(Debug)]
+pub enum StepError {
+    /// Handled by the bad-record policy.
+    Bad(BadRecord),
+    /// Ends the lane.
+    Lane(LaneError),
+}
+
+impl<E: Into<LaneError>> From<E> for StepError {
+    fn from(error: E) -> Self {
+        StepError::Lane(error.into())
+    }
+}

@@ -1,0 +1,146 @@
+//! A keyed lane: aligns barriers over its inputs and folds records of the key groups it owns.
+use super::chain::Push;
+use super::context::{LaneContext, LaneSetup, Meta};
+use super::error::{LaneError, StepError};
+use super::share::LaneShare;
+use crate::barrier::{Aligner, Alignment, Barrier};
+use crate::config::Guarantee;
+use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
+use crate::state::KeyRef;
+use crate::types::{Headers, KeyGroups, NoHeaders, TimestampMs};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What a step of a lane did.
+#[derive(Debug)]
+pub enum LaneStep {
+    /// Took records.
+    Worked,
+    /// Nothing came in time.
+    Idle,
+    /// Cut an epoch.
+    Share(Box<LaneShare>),
+    /// Every input has ended.
+    Ended,
+}
+
+/// A keyed lane, whatever its item's type.
+pub trait KeyedLane {
+    /// Takes the next message, waiting up to `max_wait`.
+    ///
+    /// # Errors
+    /// What ends the lane.
+    fn step(&mut self, max_wait: Duration) -> Result<LaneStep, LaneError>;
+}
+
+/// A keyed lane over items of type `T`.
+pub struct TypedLane<T> {
+    inputs: Inputs<T, Barrier>,
+    aligner: Aligner,
+    watermarks: Vec<TimestampMs>,
+    chain: Box<dyn Push<T>>,
+    context: LaneContext,
+}
+
+impl<T> TypedLane<T> {
+    /// Over the exchange's inputs of this lane.
+    #[must_use]
+    pub fn new(inputs: Inputs<T, Barrier>, chain: Box<dyn Push<T>>, setup: LaneSetup) -> Self {
+        let hold = setup.guarantee == Guarantee::ExactlyOnce;
+        let aligner = Aligner::new(inputs.len(), hold);
+        let watermarks = vec![i64::MIN; inputs.len()];
+        TypedLane { inputs, aligner, watermarks, chain, context: LaneContext::new(setup) }
+    }
+
+    fn batch(&mut self, input: usize, batch: Batch<T>) -> Result<(), LaneError> {
+        let groups = self.context.setup.groups;
+        let watermark = batch.watermark;
+        let (keys, records) = batch.into_parts();
+        self.chain.prefetch(&mut records.iter().map(|r| key_ref(&groups, &keys, r)))?;
+        let count = records.len() as u64;
+        for record in records {
+            self.record(&groups, &keys, record)?;
+        }
+        self.raise_watermark(input, watermark);
+        self.context.records += count;
+        let gauges = &self.context.setup.gauges;
+        gauges.records.fetch_add(count, Ordering::Relaxed);
+        gauges.dirty_bytes.store(self.chain.dirty_bytes(), Ordering::Relaxed);
+        self.end_batch()
+    }
+
+    fn end_batch(&mut self) -> Result<(), LaneError> {
+        let applied = self.context.setup.applied.load(Ordering::Acquire);
+        self.chain.end_batch(applied, &mut self.context)?;
+        self.context.send_eagerly()
+    }
+
+    fn record(&mut self, groups: &KeyGroups, keys: &Keys, record: Envelope<T>) -> Result<(), LaneError> {
+        let key = key_ref(groups, keys, &record);
+        let extra = record.extra.as_deref();
+        let headers = extra.map_or(&NoHeaders as &dyn Headers, |e| e as &dyn Headers);
+        let meta = Meta {
+            timestamp: record.timestamp,
+            origin: record.origin,
+            key: Some(key.bytes),
+            hash: key.hash,
+            group: key.group,
+            shard: groups.shard_of(key.group),
+            headers,
+            original: extra.and_then(|e| e.original.as_ref()).map(|(k, v)| (k.as_deref(), v.as_deref())),
+        };
+        match self.chain.push(record.value, &meta, &mut self.context) {
+            Ok(()) => Ok(()),
+            Err(StepError::Bad(bad)) => self.context.refuse(bad, &meta),
+            Err(StepError::Lane(error)) => Err(error),
+        }
+    }
+
+    fn raise_watermark(&mut self, input: usize, watermark: TimestampMs) {
+        self.watermarks[input] = self.watermarks[input].max(watermark);
+        let lowest = self.watermarks.iter().copied().min().unwrap_or(i64::MIN);
+        self.context.watermark = self.context.watermark.max(lowest);
+    }
+
+    fn cut(&mut self, epoch: u64) -> Result<LaneStep, LaneError> {
+        let watermark = self.context.watermark;
+        let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
+        self.chain.barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        self.context.send_eagerly()?;
+        self.context.hand_over(&mut share);
+        self.context.setup.gauges.dirty_bytes.store(0, Ordering::Relaxed);
+        Ok(LaneStep::Share(Box::new(share)))
+    }
+}
+
+fn key_ref<'a, T>(groups: &KeyGroups, keys: &'a Keys, record: &Envelope<T>) -> KeyRef<'a> {
+    KeyRef { group: groups.group_of(record.hash), hash: record.hash, bytes: keys.of(record) }
+}
+
+impl<T> KeyedLane for TypedLane<T> {
+    fn step(&mut self, max_wait: Duration) -> Result<LaneStep, LaneError> {
+        let aligner = &self.aligner;
+        match self.inputs.next(|input| aligner.held(input), max_wait) {
+            Arrival::Nothing => {
+                self.end_batch()?;
+                Ok(LaneStep::Idle)
+            }
+            Arrival::Message(input, Message::Batch(batch)) => {
+                self.batch(input, batch)?;
+                Ok(LaneStep::Worked)
+            }
+            Arrival::Message(input, Message::Barrier(barrier)) => {
+                self.raise_watermark(input, barrier.watermark);
+                match self.aligner.barrier(input) {
+                    Alignment::Waiting => Ok(LaneStep::Worked),
+                    Alignment::Complete => self.cut(barrier.epoch),
+                }
+            }
+            // A source lane ends only when the run ends: no epoch is cut any more.
+            Arrival::Ended(input) => {
+                self.aligner.end(input);
+                Ok(if self.aligner.ended() { LaneStep::Ended } else { LaneStep::Worked })
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Operators: what happens to a record between its source and its sinks. Each lane has its own instances, chained by [`Push`].
+mod chain;
+pub mod chain_factory;
+pub mod context;
+pub mod error;
+pub mod keyed;
+pub mod keyed_lane;
+pub mod process;
+pub mod share;
+pub mod source_lane;
+pub mod stateless;
+pub mod terminal;
+
+pub use chain::{FanOut, Push};
+pub use context::{LaneContext, LaneSetup, Meta};
+pub use error::{BadReason, BadRecord, LaneError, StepError};
+pub use process::{KeyedProcess, ProcessContext, StateScope, ValueState};
+pub use share::LaneShare;

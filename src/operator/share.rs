@@ -1,0 +1,41 @@
+//! What a lane hands over at a barrier.
+use crate::sink::OutputBuffer;
+use crate::state::ChangeSet;
+use crate::types::output::OutputFrames;
+use crate::types::{Position, TimestampMs};
+
+/// One lane's part of an epoch, by shard.
+#[derive(Debug)]
+pub struct LaneShare {
+    /// The barrier's count.
+    pub epoch: u64,
+    /// Changes per shard.
+    pub changes: Vec<ChangeSet>,
+    /// Outputs per shard for the log's transaction.
+    pub outputs: Vec<OutputBuffer>,
+    /// Outputs per shard for the outbox.
+    pub outbox: Vec<OutputFrames>,
+    /// Where a source lane goes on; empty for keyed lanes.
+    pub positions: Vec<Position>,
+    /// The lane's watermark; `i64::MIN` for none.
+    pub watermark: TimestampMs,
+    /// Records read by a source lane or folded by a keyed lane in this epoch.
+    pub records: u64,
+}
+
+impl LaneShare {
+    /// An empty share for `shards` shards.
+    #[must_use]
+    pub fn new(epoch: u64, shards: u32, watermark: TimestampMs) -> LaneShare {
+        let shards = shards as usize;
+        LaneShare {
+            epoch,
+            changes: vec![ChangeSet::default(); shards],
+            outputs: std::iter::repeat_with(OutputBuffer::default).take(shards).collect(),
+            outbox: vec![OutputFrames::default(); shards],
+            positions: Vec::new(),
+            watermark,
+            records: 0,
+        }
+    }
+}

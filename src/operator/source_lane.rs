@@ -1,0 +1,217 @@
+//! A source lane's operators: checks and decodes each record, keeps the positions and the watermark.
+use super::chain::Push;
+use super::context::{LaneContext, LaneSetup, Meta};
+use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::share::LaneShare;
+use crate::barrier::Barrier;
+use crate::source::{Flow, RecordSink};
+use crate::types::{KeyGroup, Origin, Position, RecordRef, TimestampMs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Decodes a record into an item.
+pub type Decode<T> = Arc<dyn Fn(&RecordRef<'_>) -> Result<T, String> + Send + Sync>;
+
+/// Decoding and everything behind it, whatever the item's type.
+pub trait SourceChain {
+    /// Decodes a record and pushes it.
+    ///
+    /// # Errors
+    /// As [`Push::push`].
+    fn record(&mut self, record: &RecordRef<'_>, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError>;
+    /// As [`Push::end_batch`].
+    ///
+    /// # Errors
+    /// As there.
+    fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError>;
+    /// As [`Push::barrier`].
+    ///
+    /// # Errors
+    /// As there.
+    fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError>;
+}
+
+/// The first link of a source's chain.
+pub struct Decoder<T> {
+    /// The source operator's id.
+    pub id: String,
+    /// The user's decoder.
+    pub decode: Decode<T>,
+    /// What follows.
+    pub next: Box<dyn Push<T>>,
+}
+
+impl<T> SourceChain for Decoder<T> {
+    fn record(&mut self, record: &RecordRef<'_>, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
+        let item = (self.decode)(record).map_err(|message| {
+            StepError::Bad(BadRecord { reason: BadReason::Decode, step: self.id.clone(), message })
+        })?;
+        self.next.push(item, meta, lane)
+    }
+    fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
+        self.next.end_batch(applied, lane)
+    }
+    fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
+        self.next.barrier(barrier, share, lane)
+    }
+}
+
+struct PartitionState {
+    position: Position,
+    latest: TimestampMs,
+    /// At its end: does not hold the watermark back.
+    idle: bool,
+}
+
+/// One source on one lane: takes records from its reader.
+pub struct SourceLane {
+    source: u16,
+    chain: Box<dyn SourceChain>,
+    context: LaneContext,
+    partitions: Vec<PartitionState>,
+    latest_allowed: TimestampMs,
+    handed_out: u64,
+    failed: Option<LaneError>,
+}
+
+/// Records after which a reader is asked to return, so that a barrier is not kept waiting.
+const RECORDS_PER_POLL: u64 = 4096;
+
+impl SourceLane {
+    /// Source `source` (its index) on this lane, reading from `positions`.
+    #[must_use]
+    pub fn new(source: u16, chain: Box<dyn SourceChain>, setup: LaneSetup, positions: &[Position]) -> SourceLane {
+        let partitions = positions
+            .iter()
+            .map(|p| PartitionState { position: p.clone(), latest: i64::MIN, idle: false })
+            .collect();
+        let context = LaneContext::new(setup);
+        SourceLane { source, chain, context, partitions, latest_allowed: 0, handed_out: 0, failed: None }
+    }
+
+    /// Before a poll of the reader.
+    pub fn start_poll(&mut self) {
+        self.latest_allowed = self.context.latest_timestamp();
+        self.handed_out = 0;
+    }
+
+    /// After a poll: reports what failed in it, and sends on what is pending.
+    ///
+    /// # Errors
+    /// What ends the lane.
+    pub fn end_poll(&mut self) -> Result<bool, LaneError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.handed_out == 0 {
+            return Ok(false);
+        }
+        self.advance_watermark();
+        self.context.setup.gauges.records.fetch_add(self.handed_out, Ordering::Relaxed);
+        self.context.records += self.handed_out;
+        let applied = self.context.setup.applied.load(Ordering::Acquire);
+        self.chain.end_batch(applied, &mut self.context)?;
+        self.context.send_eagerly()?;
+        Ok(true)
+    }
+
+    /// The epoch ends here: notes the positions and sends the barrier.
+    ///
+    /// # Errors
+    /// What ends the lane.
+    pub fn barrier(&mut self, epoch: u64) -> Result<LaneShare, LaneError> {
+        self.advance_watermark();
+        let watermark = self.context.watermark;
+        let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
+        self.chain.barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        self.context.send_eagerly()?;
+        share.positions = self.partitions.iter().map(|p| p.position.clone()).collect();
+        self.context.hand_over(&mut share);
+        Ok(share)
+    }
+
+    fn advance_watermark(&mut self) {
+        let active = self.partitions.iter().filter(|p| !(p.idle && p.latest == i64::MIN));
+        // Partitions at their end follow the others; when all are, the furthest one leads.
+        let behind = active.clone().filter(|p| !p.idle).map(|p| p.latest).min();
+        let watermark = behind.or_else(|| active.map(|p| p.latest).max()).unwrap_or(i64::MIN);
+        self.context.watermark = self.context.watermark.max(watermark);
+    }
+
+    fn check_timestamp(&self, timestamp: TimestampMs) -> Result<(), StepError> {
+        if timestamp == -1 || (0..=self.latest_allowed).contains(&timestamp) {
+            return Ok(());
+        }
+        let message = if timestamp < 0 {
+            format!("timestamp {timestamp} is negative")
+        } else {
+            format!("timestamp {timestamp} is more than max_future ahead of the clock")
+        };
+        let step = self.context.setup.sources.get(usize::from(self.source)).map(|s| s.id.clone()).unwrap_or_default();
+        Err(StepError::Bad(BadRecord { reason: BadReason::Timestamp, step, message }))
+    }
+
+    fn take(&mut self, index: usize, record: &RecordRef<'_>) -> Result<(), LaneError> {
+        let origin = Origin { source: self.source, partition: record.partition, offset: record.offset };
+        let meta = Meta {
+            timestamp: record.timestamp,
+            origin,
+            key: record.key,
+            hash: 0,
+            group: KeyGroup(0),
+            shard: self.context.setup.groups.shard_of_partition(record.partition),
+            headers: record.headers,
+            original: Some((record.key, record.value)),
+        };
+        let checked = self.check_timestamp(record.timestamp);
+        let good_timestamp = checked.is_ok();
+        let pushed = checked.and_then(|()| self.chain.record(record, &meta, &mut self.context));
+        match pushed {
+            Ok(()) => {}
+            Err(StepError::Bad(bad)) => self.context.refuse(bad, &meta)?,
+            Err(StepError::Lane(error)) => return Err(error),
+        }
+        let partition = &mut self.partitions[index];
+        if good_timestamp {
+            partition.latest = partition.latest.max(record.timestamp);
+        }
+        partition.idle = false;
+        partition.position.offset = record.offset + 1;
+        partition.position.leader_epoch = record.leader_epoch;
+        Ok(())
+    }
+
+    fn index_of(&self, partition: i32) -> Option<usize> {
+        self.partitions.iter().position(|p| p.position.partition == partition)
+    }
+}
+
+impl RecordSink for SourceLane {
+    fn record(&mut self, record: &RecordRef<'_>) -> Flow {
+        let Some(index) = self.index_of(record.partition) else { return Flow::Continue };
+        // A reader may go back after a reset of its connection; what was taken once is not taken again.
+        if record.offset < self.partitions[index].position.offset {
+            self.context.setup.metrics.rewound();
+            return Flow::Continue;
+        }
+        self.handed_out += 1;
+        match self.take(index, record) {
+            Ok(()) if self.handed_out < RECORDS_PER_POLL => Flow::Continue,
+            Ok(()) => Flow::Stop,
+            Err(error) => {
+                self.failed = Some(error);
+                Flow::Stop
+            }
+        }
+    }
+
+    fn end_of_partition(&mut self, _topic: &str, partition: i32, offset: i64, leader_epoch: i32) {
+        let Some(index) = self.index_of(partition) else { return };
+        let state = &mut self.partitions[index];
+        state.idle = true;
+        if offset > state.position.offset {
+            state.position.offset = offset;
+            state.position.leader_epoch = leader_epoch;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Operators without state.
+use super::chain::Push;
+use super::context::{LaneContext, Meta};
+use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::share::LaneShare;
+use crate::barrier::Barrier;
+use crate::state::KeyRef;
+use std::sync::Arc;
+
+/// A user's function from one item to any number of items.
+pub type Expand<T, U> = Arc<dyn Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync>;
+
+/// map, filter and flat_map, fallible or not: all turn one item into some items.
+pub struct Stateless<T, U> {
+    id: String,
+    expand: Expand<T, U>,
+    next: Box<dyn Push<U>>,
+    emitted: Vec<U>,
+}
+
+impl<T, U> Stateless<T, U> {
+    /// One lane's instance.
+    #[must_use]
+    pub fn new(id: String, expand: Expand<T, U>, next: Box<dyn Push<U>>) -> Self {
+        Stateless { id, expand, next, emitted: Vec::new() }
+    }
+}
+
+impl<T, U> Push<T> for Stateless<T, U> {
+    fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
+        // Collected first: an item that is refused half-way leaves nothing behind.
+        let emitted = &mut self.emitted;
+        emitted.clear();
+        (self.expand)(item, &mut |out| emitted.push(out)).map_err(|message| {
+            StepError::Bad(BadRecord { reason: BadReason::User, step: self.id.clone(), message })
+        })?;
+        let next = &mut self.next;
+        self.emitted.drain(..).try_for_each(|out| next.push(out, meta, lane))
+    }
+    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+        self.next.prefetch(keys)
+    }
+    fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
+        self.next.end_batch(applied, lane)
+    }
+    fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
+        self.next.barrier(barrier, share, lane)
+    }
+    fn dirty_bytes(&self) -> usize {
+        self.next.dirty_bytes()
+    }
+}

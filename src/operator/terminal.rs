@@ -1,0 +1,172 @@
+//! Where a lane's chain ends: in an exchange, or in a sink.
+use super::chain::Push;
+use super::context::{BadRecordPolicy, LaneContext, Meta};
+use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::share::LaneShare;
+use crate::barrier::Barrier;
+use crate::exchange::{Extra, Router};
+use crate::state::KeyRef;
+use crate::types::output::encode_headers;
+use crate::types::{Header, OutputRef, TimestampMs};
+use std::sync::Arc;
+
+/// Writes an item's key bytes; false when the item has no key.
+pub type KeyWriter<T> = Arc<dyn Fn(&T, &Meta<'_>, &mut Vec<u8>) -> Result<bool, String> + Send + Sync>;
+
+/// `key_by`: sends each item to the lane that owns its key.
+pub struct KeyBy<T> {
+    id: String,
+    key: KeyWriter<T>,
+    router: Router<T, Barrier>,
+    scratch: Vec<u8>,
+}
+
+impl<T> KeyBy<T> {
+    /// One lane's instance.
+    #[must_use]
+    pub fn new(id: String, key: KeyWriter<T>, router: Router<T, Barrier>) -> Self {
+        KeyBy { id, key, router, scratch: Vec::new() }
+    }
+
+    fn refusal(&self, reason: BadReason, message: String) -> StepError {
+        StepError::Bad(BadRecord { reason, step: self.id.clone(), message })
+    }
+}
+
+fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
+    let headers = meta.headers.to_vec();
+    let policy = lane.setup.sources.get(usize::from(meta.origin.source)).map(|s| s.policy);
+    let keep = matches!(policy, Some(BadRecordPolicy::DeadLetter(_)));
+    let own = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
+    let original = meta.original.filter(|_| keep).map(|(key, value)| (own(key), own(value)));
+    (!headers.is_empty() || original.is_some()).then(|| Box::new(Extra { headers, original }))
+}
+
+impl<T> Push<T> for KeyBy<T> {
+    fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
+        self.scratch.clear();
+        match (self.key)(&item, meta, &mut self.scratch) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.refusal(BadReason::NullKey, "the record has no key".to_owned())),
+            Err(message) => return Err(self.refusal(BadReason::Encode, message)),
+        }
+        let extra = extra_of(meta, lane);
+        self.router.send(&self.scratch, meta.timestamp, meta.origin, extra, item).map_err(StepError::from)
+    }
+    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn end_batch(&mut self, _applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
+        Ok(self.router.flush(lane.watermark)?)
+    }
+    fn barrier(&mut self, barrier: Barrier, _share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
+        let barrier = Barrier { watermark: lane.watermark, ..barrier };
+        Ok(self.router.barrier(barrier, lane.watermark)?)
+    }
+    fn dirty_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// An output while it is being made.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The key; starts as the item's key bytes.
+    pub key: Option<Vec<u8>>,
+    /// The value; None is a tombstone. Starts as empty bytes.
+    pub value: Option<Vec<u8>>,
+    /// Headers; start empty.
+    pub headers: Vec<Header>,
+    /// Starts as the item's timestamp.
+    pub timestamp: TimestampMs,
+    /// Explicit partition; starts as None, which lets the sink's partitioner choose.
+    pub partition: Option<i32>,
+}
+
+/// Fills an [`Output`] from an item.
+pub type Encode<T> = Arc<dyn Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync>;
+
+/// Writes items to a sink.
+pub struct ToSink<T> {
+    id: String,
+    sink: u16,
+    encode: Encode<T>,
+    output: Output,
+}
+
+impl<T> ToSink<T> {
+    /// One lane's instance.
+    #[must_use]
+    pub fn new(id: String, sink: u16, encode: Encode<T>) -> Self {
+        ToSink { id, sink, encode, output: Output::default() }
+    }
+
+    fn prepare(&mut self, meta: &Meta<'_>) {
+        // The buffers are kept from item to item.
+        let out = &mut self.output;
+        match meta.key {
+            Some(bytes) => {
+                let key = out.key.get_or_insert_default();
+                key.clear();
+                key.extend_from_slice(bytes);
+            }
+            None => out.key = None,
+        }
+        out.value.get_or_insert_default().clear();
+        out.headers.clear();
+        out.timestamp = meta.timestamp;
+        out.partition = None;
+    }
+}
+
+impl<T> Push<T> for ToSink<T> {
+    fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
+        self.prepare(meta);
+        (self.encode)(&item, meta, &mut self.output).map_err(|message| {
+            StepError::Bad(BadRecord { reason: BadReason::Encode, step: self.id.clone(), message })
+        })?;
+        let headers = encode_headers(&self.output.headers);
+        let out = OutputRef {
+            sink: self.sink,
+            timestamp: self.output.timestamp,
+            partition: self.output.partition.unwrap_or(-1),
+            key: self.output.key.as_deref(),
+            value: self.output.value.as_deref(),
+            headers: &headers,
+        };
+        lane.emit(&out, meta, &self.id)
+    }
+    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn end_batch(&mut self, _applied: u64, _lane: &mut LaneContext) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn barrier(&mut self, _: Barrier, _: &mut LaneShare, _: &mut LaneContext) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn dirty_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// A chain that nobody listens to.
+pub struct Discard;
+
+impl<T> Push<T> for Discard {
+    fn push(&mut self, _item: T, _meta: &Meta<'_>, _lane: &mut LaneContext) -> Result<(), StepError> {
+        Ok(())
+    }
+    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn end_batch(&mut self, _applied: u64, _lane: &mut LaneContext) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn barrier(&mut self, _: Barrier, _: &mut LaneShare, _: &mut LaneContext) -> Result<(), LaneError> {
+        Ok(())
+    }
+    fn dirty_bytes(&self) -> usize {
+        0
+    }
+}

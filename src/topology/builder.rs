@@ -1,0 +1,172 @@
+//! What the builder collects, and the checks on it.
+use crate::operator::context::{BadRecordPolicy, LaneSetup, SinkRoute};
+use crate::operator::keyed_lane::KeyedLane;
+use crate::operator::process::StateDecl;
+use crate::operator::source_lane::SourceChain;
+use crate::sink::{LogTarget, OutboxSink};
+use crate::source::Source;
+use crate::types::Digest;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Opens a keyed segment's lanes.
+pub trait Segment: Send + Sync {
+    /// Opens one lane on the lane's own thread, after every lane upstream has been opened.
+    fn open(&self, setup: LaneSetup) -> Box<dyn KeyedLane>;
+}
+
+/// Opens one lane's chain behind a source.
+pub type OpenSource = Arc<dyn Fn(&LaneSetup) -> Box<dyn SourceChain> + Send + Sync>;
+
+/// A source of the job.
+pub struct BuiltSource {
+    /// Operator id.
+    pub id: String,
+    /// The connector.
+    pub source: Box<dyn Source>,
+    /// What happens to its bad records.
+    pub policy: BadRecordPolicy,
+    /// Opens a lane's chain.
+    pub open: OpenSource,
+}
+
+/// A keyed segment: the operators between two exchanges.
+pub struct BuiltSegment {
+    /// Id of the `key_by` that begins it.
+    pub id: String,
+    /// Opens its lanes.
+    pub segment: Box<dyn Segment>,
+}
+
+/// A sink of the job.
+pub enum BuiltSink {
+    /// Written in the log's transaction.
+    Log(LogTarget),
+    /// Delivered from the outbox.
+    Outbox(Box<dyn OutboxSink>),
+}
+
+/// A checked job, ready to run.
+pub struct Topology {
+    /// The job's id.
+    pub job: String,
+    /// The stage's id: that of its first operator.
+    pub stage: String,
+    /// Sources, by index.
+    pub sources: Vec<BuiltSource>,
+    /// Keyed segments, upstream first.
+    pub segments: Vec<BuiltSegment>,
+    /// Sinks, by index.
+    pub sinks: Vec<(String, BuiltSink)>,
+    /// Declared states.
+    pub states: Vec<StateDecl>,
+    /// Ids of stateful operators and of their states' schemas, hashed: equal for jobs that can read each other's state.
+    pub fingerprint: u64,
+}
+
+impl Topology {
+    /// How each sink takes outputs.
+    #[must_use]
+    pub fn routes(&self) -> Vec<SinkRoute> {
+        let route = |sink: &BuiltSink| match sink {
+            BuiltSink::Log(target) => SinkRoute::Log { max_bytes: target.max_bytes },
+            BuiltSink::Outbox(_) => SinkRoute::Outbox,
+        };
+        self.sinks.iter().map(|(_, sink)| route(sink)).collect()
+    }
+
+    /// The log's targets by sink index; None for outbox sinks.
+    #[must_use]
+    pub fn log_targets(&self) -> Vec<Option<LogTarget>> {
+        let target = |sink: &BuiltSink| match sink {
+            BuiltSink::Log(target) => Some(target.clone()),
+            BuiltSink::Outbox(_) => None,
+        };
+        self.sinks.iter().map(|(_, sink)| target(sink)).collect()
+    }
+}
+
+/// A job that cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// The same id twice.
+    #[error("operator id {0} is used twice; ids find state again after a restart and must be unique")]
+    DuplicateId(String),
+    /// The same state name twice in an operator.
+    #[error("operator {operator} declares the state {name} twice; give each state its own name")]
+    DuplicateState {
+        /// The operator.
+        operator: String,
+        /// The state.
+        name: String,
+    },
+    /// An id outside the grammar.
+    #[error("id {0:?}: use 1 to 64 characters of a-z, 0-9, - and _, starting with a letter")]
+    BadId(String),
+    /// No source.
+    #[error("the job has no source")]
+    NoSource,
+    /// Two sources of one topic.
+    #[error("topic {0} is read by two sources; read it once and branch the stream")]
+    DuplicateTopic(String),
+}
+
+/// Checks the grammar of job and operator ids.
+///
+/// # Errors
+/// [`TopologyError::BadId`]
+pub fn check_id(id: &str) -> Result<(), TopologyError> {
+    let grammar = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+    let good = (1..=64).contains(&id.len())
+        && id.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
+        && id.bytes().all(grammar);
+    if good { Ok(()) } else { Err(TopologyError::BadId(id.to_owned())) }
+}
+
+/// What a [`super::Job`] collects.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub ids: Vec<String>,
+    pub sources: Vec<BuiltSource>,
+    pub segments: Vec<BuiltSegment>,
+    pub sinks: Vec<(String, BuiltSink)>,
+    pub states: Vec<StateDecl>,
+    /// Keyed segments' ids and key codecs, for the fingerprint.
+    pub keys: Vec<(String, String)>,
+}
+
+impl Parts {
+    pub fn check(&self, job: &str) -> Result<(), TopologyError> {
+        check_id(job)?;
+        let mut seen = BTreeSet::new();
+        for id in &self.ids {
+            check_id(id)?;
+            if !seen.insert(id) {
+                return Err(TopologyError::DuplicateId(id.clone()));
+            }
+        }
+        let mut states = BTreeSet::new();
+        for state in &self.states {
+            if !states.insert((&state.operator, &state.name)) {
+                let (operator, name) = (state.operator.clone(), state.name.clone());
+                return Err(TopologyError::DuplicateState { operator, name });
+            }
+        }
+        let mut topics = BTreeSet::new();
+        for source in &self.sources {
+            let topic = source.source.topic();
+            if !topics.insert(topic.clone()) {
+                return Err(TopologyError::DuplicateTopic(topic));
+            }
+        }
+        if self.sources.is_empty() { Err(TopologyError::NoSource) } else { Ok(()) }
+    }
+
+    /// Covers how keys are written, not what is kept under them: states and schemas are compared one by one, with a diff.
+    pub fn fingerprint(&self) -> u64 {
+        let mut keys: Vec<String> = self.keys.iter().map(|(id, codec)| format!("{id}={codec}")).collect();
+        keys.sort();
+        let digest = Digest::of(keys.join("\n").as_bytes());
+        u64::from_be_bytes(digest.0.first_chunk::<8>().copied().unwrap_or_default())
+    }
+}

@@ -1,0 +1,172 @@
+//! Streams whose items are grouped by key.
+use super::stream::{Job, Stream, Target, codec_encoder, sink, stateless};
+use crate::operator::chain_factory::{Outs, open};
+use crate::operator::context::Meta;
+use crate::operator::keyed::{Aggregate, Updater};
+use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
+use crate::operator::stateless::Expand;
+use crate::operator::terminal::Output;
+use crate::types::Codec;
+use crate::types::codec::LongBe;
+use std::sync::Arc;
+
+/// A keyed stream: items of equal key bytes are on one lane, in order.
+#[must_use = "a stream that nobody consumes does nothing"]
+pub struct KeyedStream<T> {
+    pub(super) job: Job,
+    pub(super) outs: Outs<T>,
+}
+
+/// The one state of an aggregate.
+const AGGREGATE: &str = "value";
+
+impl<T> Clone for KeyedStream<T> {
+    /// The same stream, for branching.
+    fn clone(&self) -> Self {
+        KeyedStream { job: self.job.clone(), outs: self.outs.clone() }
+    }
+}
+
+impl<T: Clone + Send + 'static> KeyedStream<T> {
+    fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> KeyedStream<U> {
+        KeyedStream { job: self.job.clone(), outs: stateless(&self.job, &self.outs, id, expand) }
+    }
+
+    fn aggregate<S, U>(
+        &self,
+        id: &str,
+        codec: Arc<dyn Codec<S>>,
+        updater: impl Fn() -> Updater<T, S, U> + Send + Sync + 'static,
+    ) -> KeyedStream<U>
+    where
+        S: Clone + 'static,
+        U: Clone + Send + 'static,
+    {
+        self.job.add_id(id);
+        let decl = StateDecl { operator: id.to_owned(), name: AGGREGATE.to_owned(), schema: codec.schema() };
+        self.job.parts().lock().states.push(decl);
+        let next: Outs<U> = Outs::default();
+        let (id, after) = (id.to_owned(), next.clone());
+        self.outs.add(move |setup| {
+            let map = lane_map(setup, &id, AGGREGATE, codec.clone());
+            Box::new(Aggregate::new(id.clone(), map, updater(), open(&after, setup)))
+        });
+        KeyedStream { job: self.job.clone(), outs: next }
+    }
+
+    /// Folds the items of each key into a value that starts as `init()`; emits the value after every record, with the largest timestamp
+    /// that the key has seen.
+    pub fn fold<A: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        codec: impl Codec<A> + 'static,
+        init: impl Fn() -> A + Send + Sync + 'static,
+        f: impl Fn(&mut A, T) + Send + Sync + 'static,
+    ) -> KeyedStream<A> {
+        let f: crate::operator::keyed::Update<T, A, A> = Arc::new(move |value: &mut Option<A>, item| {
+            let acc = value.get_or_insert_with(&init);
+            f(acc, item);
+            acc.clone()
+        });
+        self.aggregate(id, Arc::new(codec), move || Updater::Sure(f.clone()))
+    }
+
+    /// As [`KeyedStream::fold`], but `f` may refuse an item: the value stays as it was, and the bad-record policy decides.
+    pub fn try_fold<A: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        codec: impl Codec<A> + 'static,
+        init: impl Fn() -> A + Send + Sync + 'static,
+        f: impl Fn(&mut A, T) -> Result<(), String> + Send + Sync + 'static,
+    ) -> KeyedStream<A> {
+        let f: crate::operator::keyed::TryUpdate<T, A, A> = Arc::new(move |value: &mut Option<A>, item| {
+            let acc = value.get_or_insert_with(&init);
+            f(acc, item)?;
+            Ok(acc.clone())
+        });
+        self.aggregate(id, Arc::new(codec), move || Updater::May(f.clone()))
+    }
+
+    /// Combines the items of each key two by two; emits the value after every record.
+    pub fn reduce(
+        &self,
+        id: &str,
+        codec: impl Codec<T> + 'static,
+        f: impl Fn(T, T) -> T + Send + Sync + 'static,
+    ) -> KeyedStream<T> {
+        let f: crate::operator::keyed::Update<T, T, T> = Arc::new(move |value: &mut Option<T>, item| {
+            let combined = match value.take() {
+                Some(old) => f(old, item),
+                None => item,
+            };
+            *value = Some(combined.clone());
+            combined
+        });
+        self.aggregate(id, Arc::new(codec), move || Updater::Sure(f.clone()))
+    }
+
+    /// Counts the items of each key; emits the count after every record.
+    pub fn count(&self, id: &str) -> KeyedStream<u64> {
+        let f: crate::operator::keyed::Update<T, u64, u64> = Arc::new(|value: &mut Option<u64>, _| {
+            let count = value.get_or_insert(0);
+            *count = count.saturating_add(1);
+            *count
+        });
+        let codec: Arc<dyn Codec<u64>> = Arc::new(LongBe);
+        self.aggregate(id, codec, move || Updater::Sure(f.clone()))
+    }
+
+    /// A user's operator with named states. `factory` runs once now, to learn the states' names, and once per lane.
+    pub fn process<P, U>(
+        &self,
+        id: &str,
+        factory: impl Fn(&mut StateScope) -> P + Send + Sync + 'static,
+    ) -> KeyedStream<U>
+    where
+        P: KeyedProcess<T, U> + 'static,
+        U: Clone + Send + 'static,
+    {
+        self.job.add_id(id);
+        let mut declaring = StateScope::declaring(id);
+        drop(factory(&mut declaring));
+        self.job.parts().lock().states.extend(declaring.into_decls());
+        let next: Outs<U> = Outs::default();
+        let (id, after) = (id.to_owned(), next.clone());
+        self.outs.add(move |setup| {
+            let mut scope = StateScope::of_lane(&id, setup);
+            let user = factory(&mut scope);
+            Box::new(Process::new(id.clone(), user, scope, open(&after, setup)))
+        });
+        KeyedStream { job: self.job.clone(), outs: next }
+    }
+
+    /// One item for each; the key stays.
+    pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> KeyedStream<U> {
+        self.next(id, Arc::new(move |item, out| { out(f(item)); Ok(()) }))
+    }
+
+    /// Keeps the items for which `f` is true.
+    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
+        self.next(id, Arc::new(move |item, out| { if f(&item) { out(item) }; Ok(()) }))
+    }
+
+    /// Forgets the key, for keying by another one.
+    pub fn unkeyed(&self) -> Stream<T> {
+        Stream { job: self.job.clone(), outs: self.outs.clone() }
+    }
+
+    /// Writes the items to a sink, under their key bytes.
+    pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
+        sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
+    }
+
+    /// Writes the items to a sink; `encode` fills the output, which starts with the key bytes and the item's timestamp.
+    pub fn to_with(
+        &self,
+        id: &str,
+        target: impl Into<Target>,
+        encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
+    }
+}

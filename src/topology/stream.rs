@@ -1,0 +1,278 @@
+//! Jobs and streams that are not keyed.
+use super::builder::{BuiltSegment, BuiltSink, BuiltSource, Parts, Segment, Topology, TopologyError};
+use super::keyed_stream::KeyedStream;
+use super::sources::SourceOptions;
+use crate::barrier::Barrier;
+use crate::exchange::Hub;
+use crate::operator::chain_factory::{Outs, open};
+use crate::operator::context::{BadRecordPolicy, LaneSetup, Meta};
+use crate::operator::keyed_lane::{KeyedLane, TypedLane};
+use crate::operator::source_lane::Decoder;
+use crate::operator::stateless::{Expand, Stateless};
+use crate::operator::terminal::{Encode, KeyBy, KeyWriter, Output, ToSink};
+use crate::sink::{LogTarget, OutboxSink};
+use crate::source::Source;
+use crate::types::{Codec, RecordRef};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A job under construction. Cheap to clone; clones are the same job.
+#[derive(Clone)]
+pub struct Job {
+    name: String,
+    parts: Arc<Mutex<Parts>>,
+}
+
+/// Where a sink's outputs go.
+pub enum Target {
+    /// Into the log's transaction (Kafka).
+    Log(LogTarget),
+    /// Through the outbox, after the commit.
+    Outbox(Box<dyn OutboxSink>),
+}
+
+impl From<LogTarget> for Target {
+    fn from(target: LogTarget) -> Self {
+        Target::Log(target)
+    }
+}
+
+impl<S: OutboxSink + 'static> From<S> for Target {
+    fn from(sink: S) -> Self {
+        Target::Outbox(Box::new(sink))
+    }
+}
+
+impl Job {
+    /// A job with a stable id: 1 to 64 characters of `a-z0-9-_`, starting with a letter.
+    #[must_use]
+    pub fn new(name: &str) -> Job {
+        Job { name: name.to_owned(), parts: Arc::default() }
+    }
+
+    pub(super) fn add_id(&self, id: &str) {
+        self.parts.lock().ids.push(id.to_owned());
+    }
+
+    pub(super) fn parts(&self) -> &Mutex<Parts> {
+        &self.parts
+    }
+
+    /// Adds a source whose bad records stop the job. `decode` turns a record into an item; tombstones and null keys come as they are.
+    pub fn source<T: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        source: Box<dyn Source>,
+        decode: impl Fn(&RecordRef<'_>) -> Result<T, String> + Send + Sync + 'static,
+    ) -> Stream<T> {
+        self.source_with(id, source, SourceOptions::default(), decode)
+    }
+
+    /// Adds a source with options.
+    pub fn source_with<T: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        source: Box<dyn Source>,
+        options: SourceOptions,
+        decode: impl Fn(&RecordRef<'_>) -> Result<T, String> + Send + Sync + 'static,
+    ) -> Stream<T> {
+        self.add_id(id);
+        let outs: Outs<T> = Outs::default();
+        let policy = match options.into_policy() {
+            Err(policy) => policy,
+            Ok(target) => BadRecordPolicy::DeadLetter(self.add_sink(&format!("{id}-dead-letters"), target.into())),
+        };
+        let decode = Arc::new(decode);
+        let (name, chain) = (id.to_owned(), outs.clone());
+        let open = Arc::new(move |setup: &LaneSetup| {
+            let decode = decode.clone();
+            Box::new(Decoder { id: name.clone(), decode, next: open(&chain, setup) }) as Box<_>
+        });
+        self.parts.lock().sources.push(BuiltSource { id: id.to_owned(), source, policy, open });
+        Stream { job: self.clone(), outs }
+    }
+
+    pub(super) fn add_sink(&self, id: &str, target: Target) -> u16 {
+        self.add_id(id);
+        let built = match target {
+            Target::Log(target) => BuiltSink::Log(target),
+            Target::Outbox(sink) => BuiltSink::Outbox(sink),
+        };
+        let sinks = &mut self.parts.lock().sinks;
+        sinks.push((id.to_owned(), built));
+        (sinks.len() - 1).min(usize::from(u16::MAX)) as u16
+    }
+
+    /// Checks the job and takes it for running.
+    ///
+    /// # Errors
+    /// [`TopologyError`]
+    pub fn build(self) -> Result<Topology, TopologyError> {
+        let parts = std::mem::take(&mut *self.parts.lock());
+        parts.check(&self.name)?;
+        let stage = parts.sources.first().map(|s| s.id.clone()).unwrap_or_default();
+        let fingerprint = parts.fingerprint();
+        let Parts { sources, segments, sinks, states, .. } = parts;
+        Ok(Topology { job: self.name, stage, sources, segments, sinks, states, fingerprint })
+    }
+}
+
+/// A stream of items that are not keyed: after a source, or after [`KeyedStream::unkeyed`].
+#[must_use = "a stream that nobody consumes does nothing"]
+pub struct Stream<T> {
+    pub(super) job: Job,
+    pub(super) outs: Outs<T>,
+}
+
+impl<T> Clone for Stream<T> {
+    /// The same stream, for branching.
+    fn clone(&self) -> Self {
+        Stream { job: self.job.clone(), outs: self.outs.clone() }
+    }
+}
+
+pub(super) fn stateless<T: Clone + 'static, U: Clone + 'static>(
+    job: &Job,
+    outs: &Outs<T>,
+    id: &str,
+    expand: Expand<T, U>,
+) -> Outs<U> {
+    job.add_id(id);
+    let next: Outs<U> = Outs::default();
+    let (id, after) = (id.to_owned(), next.clone());
+    outs.add(move |setup| Box::new(Stateless::new(id.clone(), expand.clone(), open(&after, setup))));
+    next
+}
+
+pub(super) fn sink<T: Clone + 'static>(job: &Job, outs: &Outs<T>, id: &str, target: Target, encode: Encode<T>) {
+    let sink = job.add_sink(id, target);
+    let id = id.to_owned();
+    outs.add(move |_| Box::new(ToSink::new(id.clone(), sink, encode.clone())));
+}
+
+pub(super) fn codec_encoder<T: 'static>(codec: impl Codec<T> + 'static) -> Encode<T> {
+    Arc::new(move |item, _, out: &mut Output| {
+        let value = out.value.get_or_insert_default();
+        codec.encode(item, value).map_err(|e| e.to_string())
+    })
+}
+
+struct ExchangeSegment<T> {
+    hub: Arc<Hub<T, Barrier>>,
+    outs: Outs<T>,
+}
+
+impl<T: Clone + Send + 'static> Segment for ExchangeSegment<T> {
+    fn open(&self, setup: LaneSetup) -> Box<dyn KeyedLane> {
+        let chain = open(&self.outs, &setup);
+        Box::new(TypedLane::new(self.hub.take_inputs(setup.index), chain, setup))
+    }
+}
+
+/// Adds an exchange: `key` writes each item's key bytes.
+pub(super) fn exchange<T: Clone + Send + 'static>(
+    job: &Job,
+    outs: &Outs<T>,
+    id: &str,
+    key_schema: String,
+    key: KeyWriter<T>,
+) -> Outs<T> {
+    job.add_id(id);
+    let hub: Arc<Hub<T, Barrier>> = Arc::default();
+    let behind: Outs<T> = Outs::default();
+    let (name, upstream) = (id.to_owned(), hub.clone());
+    outs.add(move |setup| {
+        let router = upstream.connect(setup.keyed_lanes, setup.groups);
+        Box::new(KeyBy::new(name.clone(), key.clone(), router))
+    });
+    let mut parts = job.parts().lock();
+    parts.keys.push((id.to_owned(), key_schema));
+    let segment = Box::new(ExchangeSegment { hub, outs: behind.clone() });
+    parts.segments.push(BuiltSegment { id: id.to_owned(), segment });
+    behind
+}
+
+impl<T: Clone + Send + 'static> Stream<T> {
+    fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> Stream<U> {
+        Stream { job: self.job.clone(), outs: stateless(&self.job, &self.outs, id, expand) }
+    }
+
+    /// One item for each.
+    pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> Stream<U> {
+        self.next(id, Arc::new(move |item, out| { out(f(item)); Ok(()) }))
+    }
+
+    /// One item for each, or a refusal that goes to the bad-record policy.
+    pub fn try_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        self.next(id, Arc::new(move |item, out| { out(f(item)?); Ok(()) }))
+    }
+
+    /// Keeps the items for which `f` is true.
+    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Stream<T> {
+        self.next(id, Arc::new(move |item, out| { if f(&item) { out(item) }; Ok(()) }))
+    }
+
+    /// Any number of items for each.
+    pub fn flat_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) + Send + Sync + 'static,
+    ) -> Stream<U> {
+        self.next(id, Arc::new(move |item, out| { f(item, out); Ok(()) }))
+    }
+
+    /// This stream and another one together, without any order between them.
+    pub fn merge(&self, id: &str, other: &Stream<T>) -> Stream<T> {
+        self.job.add_id(id);
+        let joined: Outs<T> = Outs::default();
+        for side in [&self.outs, &other.outs] {
+            let after = joined.clone();
+            side.add(move |setup| open(&after, setup));
+        }
+        Stream { job: self.job.clone(), outs: joined }
+    }
+
+    /// Keys the stream by what `f` takes from an item; `codec` writes the key bytes. Equal keys meet on one lane.
+    pub fn key_by<K: 'static>(
+        &self,
+        id: &str,
+        codec: impl Codec<K> + 'static,
+        f: impl Fn(&T) -> K + Send + Sync + 'static,
+    ) -> KeyedStream<T> {
+        let schema = codec.schema();
+        let key: KeyWriter<T> = Arc::new(move |item, _, out| {
+            codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true)
+        });
+        let outs = exchange(&self.job, &self.outs, id, schema, key);
+        KeyedStream { job: self.job.clone(), outs }
+    }
+
+    /// Keys the stream by the record's own key bytes. Records without a key follow the bad-record policy.
+    pub fn key_by_record_key(&self, id: &str) -> KeyedStream<T> {
+        let key: KeyWriter<T> = Arc::new(|_, meta: &Meta<'_>, out| {
+            out.extend_from_slice(meta.key.unwrap_or_default());
+            Ok(meta.key.is_some())
+        });
+        let outs = exchange(&self.job, &self.outs, id, "record-key".to_owned(), key);
+        KeyedStream { job: self.job.clone(), outs }
+    }
+
+    /// Writes the items to a sink, under the record's key.
+    pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
+        sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
+    }
+
+    /// Writes the items to a sink; `encode` fills the output, which starts with the record's key and timestamp.
+    pub fn to_with(
+        &self,
+        id: &str,
+        target: impl Into<Target>,
+        encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
+    }
+}
