@@ -8,16 +8,16 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
-// pub mod barrier;
+pub mod barrier;
 pub mod checkpoint;
 pub mod config;
-// pub mod exchange;
-// pub mod operator;
-// pub mod runtime;
+pub mod exchange;
+pub mod operator;
+pub mod runtime;
 pub mod sink;
 pub mod source;
 pub mod state;
-// pub mod telemetry;
+pub mod telemetry;
 pub mod testing;
-// pub mod topology;
+pub mod topology;
 pub mod types;

@@ -1,0 +1,70 @@
+//! Waiting between tries: doubling, at most 10 s, cut short by a stop.
+use super::error::RuntimeError;
+use super::progress::StopHandle;
+use crate::telemetry::Metrics;
+use crate::types::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long a stop waits for what is being retried before it gives up on the last epoch.
+pub const STOP_GRACE: Duration = Duration::from_secs(20);
+const SLICE: Duration = Duration::from_millis(20);
+
+/// What every retry loop needs.
+#[derive(Clone)]
+pub struct Patience {
+    /// The runtime's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Cuts waiting short.
+    pub stop: StopHandle,
+    /// Where retries are counted.
+    pub metrics: Metrics,
+}
+
+/// One retry loop.
+pub struct Backoff {
+    patience: Patience,
+    step: &'static str,
+    next: Duration,
+    stopping_since: Option<Duration>,
+}
+
+impl Patience {
+    /// A retry loop of the step with this metric label.
+    #[must_use]
+    pub fn backoff(&self, step: &'static str) -> Backoff {
+        Backoff { patience: self.clone(), step, next: FIRST, stopping_since: None }
+    }
+}
+
+impl Backoff {
+    /// Waits before the next try. `why` is logged.
+    ///
+    /// # Errors
+    /// [`RuntimeError::StoppedEarly`] when a stop was asked for and [`STOP_GRACE`] has passed.
+    pub fn wait(&mut self, why: &dyn std::fmt::Display) -> Result<(), RuntimeError> {
+        let Patience { clock, stop, metrics } = &self.patience;
+        tracing::warn!(step = self.step, backoff_ms = self.next.as_millis() as u64, %why, "trying again");
+        metrics.retry(self.step, self.next);
+        let until = clock.elapsed() + self.next;
+        while clock.elapsed() < until {
+            if stop.asked() {
+                let since = *self.stopping_since.get_or_insert(clock.elapsed());
+                if clock.elapsed().saturating_sub(since) > STOP_GRACE {
+                    return Err(RuntimeError::StoppedEarly(format!("retrying {}: {why}", self.step)));
+                }
+            }
+            clock.sleep(SLICE.min(self.next));
+        }
+        self.next = (self.next * 2).min(LONGEST);
+        Ok(())
+    }
+}
+
+impl Drop for Backoff {
+    fn drop(&mut self) {
+        self.patience.metrics.recovered();
+    }
+}

@@ -1,0 +1,266 @@
+//! The commit driver: names an epoch, makes it durable, publishes it, applies it. Written against [`Log`], [`Store`] and `Clock`; what may
+//! be done is decided in `checkpoint::protocol`.
+use super::backoff::Patience;
+use super::epoch::{Epoch, ShardEpoch};
+use super::error::RuntimeError;
+use super::instance::{Instance, random_incarnation};
+use super::outbox::Outboxes;
+use super::progress::Progress;
+use crate::checkpoint::object::{EncodedObject, Header, Section, encode};
+use crate::checkpoint::pointer::Pointer;
+use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_publish};
+use crate::checkpoint::store::{Layout, Store, StoreErrorKind};
+use crate::sink::{CommitEntry, Log, OutputBuffer};
+use crate::state::{Applied, Backend};
+use crate::testing::Faults;
+use crate::types::{EpochId, Incarnation, Link, Position, Shard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that the driver works with.
+pub struct CommitDriver {
+    pub(super) log: Box<dyn Log>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) layout: Layout,
+    pub(super) identity: Identity,
+    pub(super) expected: Expected,
+    pub(super) instance: Instance,
+    pub(super) backends: Vec<Arc<dyn Backend>>,
+    pub(super) outboxes: Outboxes,
+    pub(super) patience: Patience,
+    pub(super) progress: Arc<Progress>,
+    pub(super) faults: Faults,
+    pub(super) transaction_timeout: Duration,
+    pub(super) refusal_retries_max: u32,
+    pub(super) session: Session,
+    /// The last committed section of every shard.
+    pub(super) links: BTreeMap<Shard, Link>,
+    /// The committed pointer; None before genesis.
+    pub(super) pointer: Option<Pointer>,
+    /// The committed position of every partition.
+    pub(super) positions: BTreeMap<(String, i32), Position>,
+    /// When offsets were last committed.
+    pub(super) committed_at: Duration,
+}
+
+/// The producer session at hand.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub incarnation: Incarnation,
+    pub next_n: u64,
+    /// Must be opened anew before the next transaction (EP-5).
+    pub stale: bool,
+    /// Was opened anew after a fence, and nothing has been committed since (EP-7).
+    pub rebuilt_after_fence: bool,
+    /// Whether this is not the first one of the run.
+    pub reopened: bool,
+}
+
+/// An epoch that is durable and waits to be published.
+pub(super) struct Durable {
+    pub pointer: Pointer,
+    pub parent: Option<Pointer>,
+    pub outputs: Vec<OutputBuffer>,
+    pub entries: Vec<CommitEntry>,
+    pub records: u64,
+    pub _permit: CommitPermit,
+}
+
+impl Session {
+    /// Before any session was opened.
+    pub fn none() -> Session {
+        Session { incarnation: Incarnation(0), next_n: 1, stale: true, rebuilt_after_fence: false, reopened: false }
+    }
+}
+
+impl CommitDriver {
+    /// Opens a session under the stage's name: every earlier holder is fenced. Retried until it works.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]
+    pub fn open_session(&mut self) -> Result<(), RuntimeError> {
+        let mut backoff = self.patience.backoff("session");
+        loop {
+            match self.log.open_session() {
+                Ok(()) => break,
+                Err(e) if e.kind == crate::sink::LogErrorKind::Fatal => {
+                    return Err(RuntimeError::CannotGoOn(e.to_string()));
+                }
+                Err(e) => backoff.wait(&e)?,
+            }
+        }
+        if self.session.reopened {
+            self.patience.metrics.session_rebuilt();
+        }
+        let broken = self.faults.broken("EP-2");
+        let incarnation = if broken { Incarnation(1) } else { random_incarnation()? };
+        self.instance.remember(incarnation)?;
+        let Session { rebuilt_after_fence, .. } = self.session;
+        self.session = Session { incarnation, next_n: 1, stale: false, rebuilt_after_fence, reopened: true };
+        self.faults.at("post_init")?;
+        Ok(())
+    }
+
+    fn next_epoch_id(&mut self) -> EpochId {
+        let n = self.session.next_n;
+        self.session.next_n += 1;
+        EpochId { incarnation: self.session.incarnation, n }
+    }
+
+    fn header(&self, epoch: EpochId, genesis: bool) -> Header {
+        let e = &self.expected;
+        // EP-10: shards without a section in this object keep their pointer through this table.
+        let last_committed = match self.faults.broken("EP-10") {
+            true => Vec::new(),
+            false => self.links.iter().map(|(shard, link)| (*shard, *link)).collect(),
+        };
+        Header {
+            job: e.job.clone(),
+            stage: e.stage.clone(),
+            epoch,
+            genesis,
+            topology: e.topology,
+            groups: e.groups,
+            topics: e.topics.clone(),
+            states: e.states.clone(),
+            last_committed,
+        }
+    }
+
+    fn section(&self, shard: ShardEpoch) -> Section {
+        let parent = self.links.get(&shard.shard).copied();
+        Section {
+            shard: shard.shard,
+            sequence: parent.map_or(0, |p| p.sequence + 1),
+            parent,
+            positions: shard.positions,
+            watermark: shard.watermark,
+            operator_state: Vec::new(),
+            outbox_delivered: self.outboxes.delivered(shard.shard),
+            outbox: shard.outbox,
+            changes: shard.changes,
+        }
+    }
+
+    /// Commits one epoch: durable, published, applied, delivered, in this order. Tried again for as long as it takes.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]: fenced, refused, or a stop that would not wait any longer.
+    pub fn commit(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
+        self.faults.at("barrier_aligned")?;
+        if self.session.stale {
+            self.settle_session(None)?;
+        }
+        let id = self.next_epoch_id();
+        let Epoch { genesis, shards, records } = epoch;
+        let mut outputs = Vec::new();
+        let mut sections = Vec::new();
+        for mut shard in shards {
+            outputs.append(&mut shard.outputs);
+            sections.push(self.section(shard));
+        }
+        let object = encode(&self.header(id, genesis), &mut sections)
+            .map_err(|e| RuntimeError::CannotGoOn(format!("epoch {id}: {e}")))?;
+        self.faults.at("object_built")?;
+        let durable = self.durable(id, &object, &sections, outputs, records)?;
+        // The switch turns the order round, so that a transaction names an object that is not there yet.
+        let named_first = self.faults.broken("EP-1");
+        if !named_first {
+            self.write(id, &object)?;
+        }
+        self.faults.at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
+        self.publish(&durable)?;
+        if named_first {
+            self.write(id, &object)?;
+        }
+        self.adopt(&durable, &object);
+        self.apply(id, &object, &sections)?;
+        self.outboxes.deliver(&sections, &self.patience)
+    }
+
+    fn durable(
+        &self,
+        id: EpochId,
+        object: &EncodedObject,
+        sections: &[Section],
+        outputs: Vec<OutputBuffer>,
+        records: u64,
+    ) -> Result<Durable, RuntimeError> {
+        let claim = |s: &Section| Claim {
+            shard: s.shard,
+            sequence: s.sequence,
+            built_on: s.parent,
+            committed: self.links.get(&s.shard).copied(),
+        };
+        let claims: Vec<Claim> = sections.iter().map(claim).collect();
+        let permit = may_publish(if self.faults.broken("EP-3") { &[] } else { &claims })?;
+        let pointer =
+            Pointer { job: self.identity.job, store: self.identity.store, epoch: id, footer: object.footer };
+        let mut positions = self.positions.clone();
+        for p in sections.iter().flat_map(|s| &s.positions) {
+            positions.insert((p.topic.clone(), p.partition), p.clone());
+        }
+        let entry = |position| CommitEntry { position, pointer: pointer.to_string() };
+        let entries = positions.into_values().map(entry).collect();
+        Ok(Durable { pointer, parent: self.pointer, outputs, entries, records, _permit: permit })
+    }
+
+    /// Makes the object durable. No transaction is open meanwhile; tried again, as it is, until it works.
+    fn write(&self, id: EpochId, object: &EncodedObject) -> Result<(), RuntimeError> {
+        let path = self.layout.epoch(id);
+        let mut backoff = self.patience.backoff("write");
+        let started = self.patience.clock.elapsed();
+        loop {
+            match self.store.put_new(&path, &object.slices()) {
+                Ok(()) => break,
+                Err(e) if e.kind() == StoreErrorKind::AlreadyExists => {
+                    return Err(RuntimeError::CannotGoOn(e.to_string()));
+                }
+                Err(e) => backoff.wait(&e)?,
+            }
+        }
+        let took = self.patience.clock.elapsed().saturating_sub(started);
+        self.patience.metrics.written(took, object.len());
+        Ok(())
+    }
+
+    fn adopt(&mut self, durable: &Durable, object: &EncodedObject) {
+        self.pointer = Some(durable.pointer);
+        self.links.extend(object.links.iter().copied());
+        let by_partition = |e: &CommitEntry| ((e.position.topic.clone(), e.position.partition), e.position.clone());
+        self.positions = durable.entries.iter().map(by_partition).collect();
+        self.progress.add_committed(durable.pointer.epoch.to_string(), durable.records);
+    }
+
+    fn apply(&self, epoch: EpochId, object: &EncodedObject, sections: &[Section]) -> Result<(), RuntimeError> {
+        let started = self.patience.clock.elapsed();
+        for section in sections {
+            let Some(backend) = self.backends.get(section.shard.0 as usize) else { continue };
+            let applied = Applied { sequence: section.sequence, epoch, footer: object.footer };
+            let mut backoff = self.patience.backoff("apply");
+            loop {
+                match backend.apply(&mut section.changes.iter(), &applied) {
+                    Ok(()) => break,
+                    Err(e @ crate::state::StateError::Io { .. }) => backoff.wait(&e)?,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+        }
+        self.patience.metrics.applied(self.patience.clock.elapsed().saturating_sub(started));
+        Ok(())
+    }
+
+    /// Writes what the local copies hold in memory to disk: a clean start replays nothing.
+    ///
+    /// # Errors
+    /// [`RuntimeError::LocalCopy`]
+    pub fn flush(&self) -> Result<(), RuntimeError> {
+        self.backends.iter().try_for_each(|b| b.flush()).map_err(RuntimeError::from)
+    }
+
+    /// Ordered end: the session is closed, nothing is left.
+    pub fn close(&mut self) {
+        self.log.close();
+    }
+}

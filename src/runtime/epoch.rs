@@ -1,0 +1,175 @@
+//! Puts the shares of all lanes together into an epoch, by shard.
+use crate::operator::LaneShare;
+use crate::sink::OutputBuffer;
+use crate::state::ChangeSet;
+use crate::types::output::OutputFrames;
+use crate::types::{KeyGroups, Position, Shard, TimestampMs};
+use std::collections::BTreeMap;
+
+/// What an epoch changes in one shard.
+#[derive(Debug)]
+pub struct ShardEpoch {
+    /// The shard.
+    pub shard: Shard,
+    /// All positions of the shard, moved or not.
+    pub positions: Vec<Position>,
+    /// The shard's watermark.
+    pub watermark: Option<TimestampMs>,
+    /// Changes of state.
+    pub changes: ChangeSet,
+    /// Outputs for the log, in lane order.
+    pub outputs: Vec<OutputBuffer>,
+    /// Outputs for the outbox.
+    pub outbox: OutputFrames,
+}
+
+/// An epoch before it has a name.
+#[derive(Debug, Default)]
+pub struct Epoch {
+    /// True for the first commit of the shards' life.
+    pub genesis: bool,
+    /// The shards that changed.
+    pub shards: Vec<ShardEpoch>,
+    /// Records read in it.
+    pub records: u64,
+}
+
+/// Where each partition stands, and each shard's watermark: what the next epoch is compared with.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    groups: KeyGroups,
+    positions: BTreeMap<(String, i32), Position>,
+    watermarks: Vec<Option<TimestampMs>>,
+}
+
+impl Standing {
+    /// As restored or as of genesis.
+    #[must_use]
+    pub fn new(groups: KeyGroups, positions: &[Position], watermarks: Vec<Option<TimestampMs>>) -> Standing {
+        let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
+        Standing { groups, positions: positions.iter().map(by_partition).collect(), watermarks }
+    }
+
+    /// The positions of one shard.
+    #[must_use]
+    pub fn of_shard(&self, shard: Shard) -> Vec<Position> {
+        let owned = |p: &&Position| self.groups.shard_of_partition(p.partition) == shard;
+        self.positions.values().filter(owned).cloned().collect()
+    }
+
+    /// All positions.
+    #[must_use]
+    pub fn all(&self) -> Vec<Position> {
+        self.positions.values().cloned().collect()
+    }
+
+    /// The first epoch: every shard, with its start positions and nothing else.
+    #[must_use]
+    pub fn genesis(&self) -> Epoch {
+        let shards = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
+        Epoch { genesis: true, shards, records: 0 }
+    }
+
+    fn shard_epoch(&self, shard: Shard) -> ShardEpoch {
+        ShardEpoch {
+            shard,
+            positions: self.of_shard(shard),
+            watermark: self.watermarks.get(shard.0 as usize).copied().flatten(),
+            changes: ChangeSet::default(),
+            outputs: Vec::new(),
+            outbox: OutputFrames::default(),
+        }
+    }
+
+    /// Moves on by the shares of one barrier; shards in which nothing moved are left out.
+    pub fn advance(&mut self, shares: Vec<LaneShare>) -> Epoch {
+        let moved = self.move_positions(&shares);
+        let raised = self.raise_watermarks(&shares);
+        let records = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.records).sum();
+        let mut shards: Vec<ShardEpoch> = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
+        for share in shares {
+            for (shard, changes) in shards.iter_mut().zip(&share.changes) {
+                if shard.changes.is_empty() {
+                    shard.changes = changes.clone();
+                } else {
+                    shard.changes.append(changes);
+                }
+            }
+            shards.iter_mut().zip(&share.outbox).for_each(|(shard, outbox)| shard.outbox.append(outbox));
+            let filled = shards.iter_mut().zip(share.outputs).filter(|(_, outputs)| !outputs.is_empty());
+            filled.for_each(|(shard, outputs)| shard.outputs.push(outputs));
+        }
+        shards.retain(|s| {
+            let index = s.shard.0 as usize;
+            moved[index] || raised[index] || !s.changes.is_empty() || !s.outputs.is_empty() || !s.outbox.is_empty()
+        });
+        Epoch { genesis: false, shards, records }
+    }
+
+    fn move_positions(&mut self, shares: &[LaneShare]) -> Vec<bool> {
+        let mut moved = vec![false; self.groups.shards as usize];
+        for position in shares.iter().flat_map(|s| &s.positions) {
+            let key = (position.topic.clone(), position.partition);
+            let shard = self.groups.shard_of_partition(position.partition).0 as usize;
+            if self.positions.get(&key).is_none_or(|old| old.offset != position.offset) {
+                moved[shard] = true;
+                self.positions.insert(key, position.clone());
+            }
+        }
+        moved
+    }
+
+    fn raise_watermarks(&mut self, shares: &[LaneShare]) -> Vec<bool> {
+        let lowest = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.watermark).min();
+        let lowest = lowest.filter(|w| *w != i64::MIN);
+        let raise = |watermark: &mut Option<TimestampMs>| {
+            let raised = lowest.is_some() && lowest > *watermark;
+            if raised {
+                *watermark = lowest;
+            }
+            raised
+        };
+        self.watermarks.iter_mut().map(raise).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Partitioner;
+
+    fn position(partition: i32, offset: i64) -> Position {
+        Position { topic: "in".into(), partition, offset, leader_epoch: -1 }
+    }
+
+    fn standing() -> Standing {
+        let groups = KeyGroups::new(240, 2, Partitioner::Murmur2).expect("valid");
+        Standing::new(groups, &[position(0, 5), position(1, 7), position(2, 9)], vec![None, Some(3)])
+    }
+
+    #[test]
+    fn a_shard_in_which_nothing_moved_is_left_out() {
+        let mut standing = standing();
+        let mut share = LaneShare::new(1, 2, 2);
+        share.positions = vec![position(0, 5), position(1, 7), position(2, 10)];
+        share.records = 1;
+        let epoch = standing.advance(vec![share]);
+        assert_eq!((epoch.shards.len(), epoch.records), (1, 1));
+        assert_eq!(epoch.shards[0].shard, Shard(0));
+        assert_eq!(epoch.shards[0].positions, vec![position(0, 5), position(2, 10)]);
+        assert_eq!(epoch.shards[0].watermark, Some(2));
+    }
+
+    #[test]
+    fn a_watermark_never_goes_back_and_comes_from_the_slowest_lane() {
+        let mut standing = standing();
+        let lane = |watermark| {
+            let mut share = LaneShare::new(1, 2, watermark);
+            share.positions = vec![position(0, 5)];
+            share
+        };
+        let epoch = standing.advance(vec![lane(9), lane(4)]);
+        assert!(epoch.shards.iter().all(|s| s.watermark == Some(4)));
+        assert!(standing.advance(vec![lane(1)]).shards.is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! How a run ends other than well.
+use crate::checkpoint::chain::RestoreError;
+use crate::checkpoint::protocol::Refusal;
+use crate::checkpoint::store::StoreError;
+use crate::operator::LaneError;
+use crate::sink::LogError;
+use crate::state::StateError;
+use crate::testing::faults::Injected;
+
+/// What a process exits with. In systemd, 12 belongs in `RestartPreventExitStatus`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// Stopped as asked, the last epoch committed.
+    Ok = 0,
+    /// Failed; starting again is right.
+    Failed = 1,
+    /// Another instance has taken over; do not start again by itself.
+    Fenced = 12,
+    /// Going on would be wrong; somebody must act.
+    CannotGoOn = 13,
+}
+
+/// Why a run ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// Another instance of the same job and stage has taken over.
+    #[error("fenced: {0}; another instance runs this stage, this one ends")]
+    Fenced(String),
+    /// The protocol's decision not to go on, with the way out.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Input, store or configuration make going on wrong.
+    #[error("{0}")]
+    CannotGoOn(String),
+    /// A lane could not go on.
+    #[error("lane {lane}: {error}")]
+    Lane {
+        /// The lane.
+        lane: String,
+        /// Why.
+        error: LaneError,
+    },
+    /// The local copy of a shard.
+    #[error(transparent)]
+    LocalCopy(#[from] StateError),
+    /// The checkpoint store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Restoring a shard.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The state directory.
+    #[error("state directory {path}: {reason}")]
+    StateDir {
+        /// The directory.
+        path: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A stop was asked for while something was being retried; what was not committed is replayed at the next start.
+    #[error("stopped while {0}; what is not committed is replayed at the next start, nothing is lost")]
+    StoppedEarly(String),
+    /// A fail point.
+    #[error(transparent)]
+    Injected(#[from] Injected),
+}
+
+impl RuntimeError {
+    /// What a process should exit with.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            RuntimeError::Fenced(_) => ExitCode::Fenced,
+            RuntimeError::Refused(_) | RuntimeError::CannotGoOn(_) | RuntimeError::Restore(_) => ExitCode::CannotGoOn,
+            RuntimeError::Lane { error: LaneError::Gone(_) | LaneError::Spill(_) | LaneError::Send(_), .. } => {
+                ExitCode::Failed
+            }
+            RuntimeError::Lane { .. } => ExitCode::CannotGoOn,
+            RuntimeError::LocalCopy(StateError::Codec { .. }) => ExitCode::CannotGoOn,
+            _ => ExitCode::Failed,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The state directory: locked by one process, and which sessions it has held.
+use super::error::RuntimeError;
+use crate::types::Incarnation;
+use crate::types::ids::parse_hex_u64;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The locked state directory of this instance.
+#[derive(Debug)]
+pub struct Instance {
+    dir: PathBuf,
+    /// Held for as long as the process lives.
+    _lock: File,
+    incarnations: Vec<Incarnation>,
+}
+
+/// Sessions remembered; a pointer older than that is treated as another instance's.
+const REMEMBERED: usize = 32;
+
+fn error(path: &Path, reason: impl ToString) -> RuntimeError {
+    RuntimeError::StateDir { path: path.display().to_string(), reason: reason.to_string() }
+}
+
+impl Instance {
+    /// Locks `dir`, creating it if needed.
+    ///
+    /// # Errors
+    /// When another process holds it, or it cannot be written.
+    pub fn lock(dir: &Path) -> Result<Instance, RuntimeError> {
+        fs::create_dir_all(dir).map_err(|e| error(dir, e))?;
+        let path = dir.join("LOCK");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|e| error(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(error(
+                    dir,
+                    "another process uses it; give every instance a state directory of its own to run more than one",
+                ));
+            }
+            Err(TryLockError::Error(e)) => return Err(error(&path, e)),
+        }
+        let text = fs::read_to_string(dir.join("sessions")).unwrap_or_default();
+        let parse = |line: &str| parse_hex_u64(line, "session").ok().map(Incarnation);
+        let incarnations = text.lines().filter_map(parse).collect();
+        Ok(Instance { dir: dir.to_owned(), _lock: file, incarnations })
+    }
+
+    /// Whether a session was held from this directory: as the directory is locked, its process is gone for certain.
+    #[must_use]
+    pub fn held(&self, incarnation: Incarnation) -> bool {
+        self.incarnations.contains(&incarnation)
+    }
+
+    /// Remembers a session, durably, before anything is committed in it.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn remember(&mut self, incarnation: Incarnation) -> Result<(), RuntimeError> {
+        self.incarnations.push(incarnation);
+        let from = self.incarnations.len().saturating_sub(REMEMBERED);
+        self.incarnations.drain(..from);
+        let text: String = self.incarnations.iter().map(|i| format!("{:016x}\n", i.0)).collect();
+        let (staged, path) = (self.dir.join("sessions.tmp"), self.dir.join("sessions"));
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&staged)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&staged, &path)
+        };
+        write().map_err(|e| error(&path, e))
+    }
+}
+
+/// 64 random bits.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn random_incarnation() -> Result<Incarnation, RuntimeError> {
+    let path = Path::new("/dev/urandom");
+    let mut bytes = [0u8; 8];
+    File::open(path).and_then(|mut f| f.read_exact(&mut bytes)).map_err(|e| error(path, e))?;
+    Ok(Incarnation(u64::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_process_on_the_directory_is_refused_and_sessions_are_remembered() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let mut first = Instance::lock(dir.path()).expect("free");
+        first.remember(Incarnation(7)).expect("room");
+        let refused = Instance::lock(dir.path()).expect_err("held");
+        assert!(refused.to_string().contains("state directory of its own"), "{refused}");
+        drop(first);
+        let again = Instance::lock(dir.path()).expect("free again");
+        assert!(again.held(Incarnation(7)) && !again.held(Incarnation(8)));
+    }
+}

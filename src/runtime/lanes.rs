@@ -1,0 +1,210 @@
+//! The threads of the data plane, and what they tell the driver.
+use super::error::RuntimeError;
+use crate::exchange::LaneGone;
+use crate::operator::context::LaneGauges;
+use crate::operator::keyed_lane::LaneStep;
+use crate::operator::source_lane::SourceLane;
+use crate::operator::{LaneError, LaneSetup, LaneShare};
+use crate::source::{SourceError, SourceReader};
+use crate::topology::{BuiltSegment, Topology};
+use crate::types::Position;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+/// What a lane tells the driver.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The lane has been opened.
+    Ready,
+    /// The lane's part of an epoch.
+    Share(Box<LaneShare>),
+    /// The lane has failed.
+    Failed(String, LaneError),
+}
+
+/// How long a lane waits for input before it looks at its commands: the least delay of a barrier on an idle lane.
+const IDLE: Duration = Duration::from_millis(5);
+const SOURCE_RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// Keeps sources from reading on while too much waits to be committed: back-pressure instead of growth.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// Gauges of all lanes.
+    pub lanes: Vec<Arc<LaneGauges>>,
+    /// Bytes of changes and outputs of the epoch that is being committed.
+    pub in_flight_bytes: AtomicUsize,
+    /// Hard limit of dirty state, outputs and what is in flight.
+    pub bytes_max: usize,
+    /// Hard limit of outputs in an epoch.
+    pub outputs_max: u64,
+}
+
+impl Gate {
+    /// Dirty bytes, output bytes and outputs over all lanes.
+    pub fn load(&self) -> (usize, usize, u64) {
+        let sum = |f: &dyn Fn(&LaneGauges) -> usize| self.lanes.iter().map(|g| f(g)).sum::<usize>();
+        let dirty = sum(&|g| g.dirty_bytes.load(Ordering::Relaxed));
+        let outputs = sum(&|g| g.output_bytes.load(Ordering::Relaxed));
+        let count = self.lanes.iter().map(|g| g.outputs.load(Ordering::Relaxed)).sum();
+        (dirty, outputs, count)
+    }
+
+    fn closed(&self) -> bool {
+        let (dirty, outputs, count) = self.load();
+        let in_flight = self.in_flight_bytes.load(Ordering::Relaxed);
+        dirty + outputs + in_flight > self.bytes_max || count > self.outputs_max
+    }
+}
+
+/// The running lanes.
+pub(super) struct Lanes<'scope> {
+    /// Barrier requests, one channel per source lane.
+    pub commands: Vec<Sender<u64>>,
+    pub events: Receiver<Event>,
+    /// Source and keyed lanes.
+    pub count: usize,
+    handles: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+/// One source lane to start.
+pub(super) struct SourceStart {
+    pub source: u16,
+    pub reader: Box<dyn SourceReader>,
+    pub positions: Vec<Position>,
+    pub setup: LaneSetup,
+}
+
+impl Drop for Lanes<'_> {
+    /// Ends all lanes: sources see their commands gone, the others their inputs.
+    fn drop(&mut self) {
+        self.commands.clear();
+        // Shares that nobody takes any more must not keep a lane waiting.
+        while self.handles.iter().any(|h| !h.is_finished()) {
+            let _ = self.events.recv_timeout(IDLE);
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+/// Runs a lane's body; its error, or a panic of a user's function, becomes an event.
+fn guard(name: &str, events: &Sender<Event>, body: impl FnOnce() -> Result<(), LaneError>) {
+    let error = match catch_unwind(AssertUnwindSafe(body)) {
+        // The lane at the other end has told why.
+        Ok(Ok(())) | Ok(Err(LaneError::Gone(LaneGone))) => return,
+        Ok(Err(error)) => error,
+        Err(panic) => LaneError::Panicked { lane: name.to_owned(), message: panic_text(panic.as_ref()) },
+    };
+    let _ = events.send(Event::Failed(name.to_owned(), error));
+}
+
+/// Starts the source lanes, then each keyed segment's lanes, upstream first: a segment's inputs are complete when it opens.
+pub(super) fn start<'scope, 'env>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    topology: &'env Topology,
+    gate: &'env Gate,
+    sources: Vec<SourceStart>,
+    keyed: Vec<Vec<LaneSetup>>,
+) -> Result<Lanes<'scope>, RuntimeError> {
+    let count = sources.len() + keyed.iter().map(Vec::len).sum::<usize>();
+    let (sender, events) = bounded(count * 4 + 4);
+    let mut lanes = Lanes { commands: Vec::new(), events, count, handles: Vec::new() };
+    for start in sources {
+        let (command, commands) = bounded(1);
+        lanes.commands.push(command);
+        let (events, name) = (sender.clone(), start.setup.name.clone());
+        let body = move || guard(&name, &events, || source_lane(topology, gate, start, &commands, &events));
+        lanes.spawn(scope, body)?;
+    }
+    for (segment, setups) in topology.segments.iter().zip(keyed) {
+        for setup in setups {
+            let (events, name) = (sender.clone(), setup.name.clone());
+            let body = move || guard(&name, &events, || keyed_lane(segment, setup, &events));
+            lanes.spawn(scope, body)?;
+        }
+    }
+    Ok(lanes)
+}
+
+impl<'scope> Lanes<'scope> {
+    /// Spawns a lane and waits until it has been opened.
+    fn spawn<'env>(
+        &mut self,
+        scope: &'scope std::thread::Scope<'scope, 'env>,
+        body: impl FnOnce() + Send + 'scope,
+    ) -> Result<(), RuntimeError> {
+        let handle = std::thread::Builder::new()
+            .spawn_scoped(scope, body)
+            .map_err(|e| RuntimeError::CannotGoOn(format!("a lane's thread cannot be started: {e}")))?;
+        self.handles.push(handle);
+        match self.events.recv() {
+            Ok(Event::Failed(lane, error)) => Err(RuntimeError::Lane { lane, error }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn source_lane(
+    topology: &Topology,
+    gate: &Gate,
+    start: SourceStart,
+    commands: &Receiver<u64>,
+    events: &Sender<Event>,
+) -> Result<(), LaneError> {
+    let SourceStart { source, mut reader, positions, setup } = start;
+    let Some(built) = topology.sources.get(usize::from(source)) else { return Ok(()) };
+    let chain = (built.open)(&setup);
+    let mut lane = SourceLane::new(source, chain, setup, &positions);
+    let _ = events.send(Event::Ready);
+    let mut retry = IDLE;
+    loop {
+        let wait = if gate.closed() { IDLE } else { Duration::ZERO };
+        match commands.recv_timeout(wait) {
+            Ok(epoch) => {
+                let share = lane.barrier(epoch)?;
+                let _ = events.send(Event::Share(Box::new(share)));
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) if wait > Duration::ZERO => continue,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        lane.start_poll();
+        let polled = reader.poll(IDLE, &mut lane);
+        let worked = lane.end_poll()?;
+        match polled {
+            Ok(()) => retry = IDLE,
+            Err(SourceError::Fatal(reason)) => {
+                return Err(LaneError::Source { source_id: built.id.clone(), reason });
+            }
+            Err(SourceError::Retriable(reason)) if !worked => {
+                tracing::warn!(source = %built.id, %reason, backoff_ms = retry.as_millis() as u64, "source, trying again");
+                std::thread::sleep(retry.min(Duration::from_millis(100)));
+                retry = (retry * 2).min(SOURCE_RETRY_MAX);
+            }
+            Err(SourceError::Retriable(_)) => {}
+        }
+    }
+}
+
+fn keyed_lane(segment: &BuiltSegment, setup: LaneSetup, events: &Sender<Event>) -> Result<(), LaneError> {
+    let mut lane = segment.segment.open(setup);
+    let _ = events.send(Event::Ready);
+    loop {
+        match lane.step(IDLE)? {
+            LaneStep::Share(share) => {
+                let _ = events.send(Event::Share(share));
+            }
+            LaneStep::Ended => return Ok(()),
+            LaneStep::Worked | LaneStep::Idle => {}
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Runs a job's stage on this instance: start, restore, lanes, the commit driver, shutdown.
+//!
+//! ```text
+//!            +-> Spare --+
+//! Starting --+           +-> Restoring -> Processing -> Stopped (0)
+//!                                            |   ^
+//!                                 fenced     v   | recovered in place
+//!                              Fenced (12) <- Retrying -> CannotGoOn (13)
+//! ```
+pub mod backoff;
+pub mod commit;
+pub mod epoch;
+pub mod error;
+pub mod instance;
+pub mod lanes;
+mod eager;
+mod outbox;
+mod processing;
+pub mod progress;
+mod publish;
+mod restore;
+mod start;
+
+pub use error::{ExitCode, RuntimeError};
+pub use progress::{Phase, Progress, StopHandle};
+
+use crate::checkpoint::store::Store;
+use crate::config::Config;
+use crate::sink::{Log, LogError, LogTarget};
+use crate::state::BackendFactory;
+use crate::state::StateError;
+use crate::telemetry::Metrics;
+use crate::testing::Faults;
+use crate::topology::Topology;
+use crate::types::{Clock, Shard, SystemClock};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a connector needs to know to make the stage's [`Log`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageInfo {
+    /// The job's id.
+    pub job: String,
+    /// The stage's id.
+    pub stage: String,
+    /// Every partition that the stage reads, by topic.
+    pub partitions: Vec<(String, i32)>,
+    /// By sink index; None for sinks that take the outbox.
+    pub targets: Vec<Option<LogTarget>>,
+}
+
+impl StageInfo {
+    /// `<job>.<stage>`: the consumer group, and in single mode the transactional id.
+    #[must_use]
+    pub fn group(&self) -> String {
+        format!("{}.{}", self.job, self.stage)
+    }
+}
+
+/// Makes the stage's log once its partitions are known.
+pub type LogFactory = Box<dyn FnOnce(&StageInfo) -> Result<Box<dyn Log>, LogError> + Send>;
+/// Opens the local copies under a directory.
+pub type BackendOpener = Box<dyn FnOnce(&Path) -> Result<Arc<dyn BackendFactory>, StateError> + Send>;
+
+/// A job with everything it runs on.
+pub struct Runtime {
+    topology: Topology,
+    config: Config,
+    log: Option<LogFactory>,
+    store: Arc<dyn Store>,
+    backends: Option<BackendOpener>,
+    clock: Arc<dyn Clock>,
+    faults: Faults,
+    metrics: Metrics,
+    progress: Arc<Progress>,
+    stop: StopHandle,
+}
+
+/// How often a run begins again in place after a local copy turned out to be damaged.
+const RESTARTS_MAX: u32 = 3;
+
+impl Runtime {
+    /// A job in single mode: this process owns all partitions.
+    #[must_use]
+    pub fn single(topology: Topology, config: Config, log: LogFactory, store: Arc<dyn Store>) -> Runtime {
+        Runtime {
+            topology,
+            config,
+            log: Some(log),
+            store,
+            backends: None,
+            clock: Arc::new(SystemClock::default()),
+            faults: Faults::none(),
+            metrics: Metrics::new(),
+            progress: Arc::default(),
+            stop: StopHandle::default(),
+        }
+    }
+
+    /// Where local copies of shards live; the default is RocksDB, or memory without the feature `rocksdb`.
+    #[must_use]
+    pub fn with_backends(mut self, opener: BackendOpener) -> Runtime {
+        self.backends = Some(opener);
+        self
+    }
+
+    /// Another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Runtime {
+        self.clock = clock;
+        self
+    }
+
+    /// Fail points.
+    #[must_use]
+    pub fn with_faults(mut self, faults: Faults) -> Runtime {
+        self.faults = faults;
+        self
+    }
+
+    /// Asks the run to end: a last epoch is committed, then [`Runtime::run`] returns.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// What the run is doing.
+    #[must_use]
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// The engine's metrics.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
+    }
+
+    /// Runs until [`StopHandle::stop`] is called or the job cannot go on. Blocks the caller.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]; its [`RuntimeError::exit_code`] is what a process should exit with.
+    pub fn run(mut self) -> Result<(), RuntimeError> {
+        let mut prepared = start::prepare(&mut self)?;
+        for _ in 0..RESTARTS_MAX {
+            match start::run_once(&mut self, &mut prepared) {
+                Err(RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path })) => {
+                    tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
+                    prepared.backends.wipe(Shard(shard))?;
+                }
+                result => return result,
+            }
+        }
+        Err(RuntimeError::CannotGoOn(format!(
+            "a local copy of state turned out damaged {RESTARTS_MAX} times; check the disk under {}",
+            self.config.state_dir.display()
+        )))
+    }
+}

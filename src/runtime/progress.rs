@@ -1,0 +1,107 @@
+//! What a run is doing, for status lines, health and tests; and how to stop it.
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Not there yet.
+    #[default]
+    Starting,
+    /// Waiting while another instance is alive.
+    Spare,
+    /// Bringing local copies up to the committed state.
+    Restoring,
+    /// Records flow.
+    Processing,
+    /// Something is being retried; records wait.
+    Retrying,
+    /// Ended.
+    Stopped,
+}
+
+/// Live figures of a run.
+#[derive(Debug, Default)]
+pub struct Progress {
+    phase: Mutex<Phase>,
+    epoch: Mutex<Option<String>>,
+    resumed: Mutex<Option<String>>,
+    read: AtomicU64,
+    committed: AtomicU64,
+    epochs: AtomicU64,
+    replayed_sections: AtomicU64,
+}
+
+impl Progress {
+    /// What the run is doing.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        *self.phase.lock()
+    }
+    /// The last committed epoch.
+    #[must_use]
+    pub fn epoch(&self) -> Option<String> {
+        self.epoch.lock().clone()
+    }
+    /// The committed epoch that this run went on from; None when it began the job.
+    #[must_use]
+    pub fn resumed(&self) -> Option<String> {
+        self.resumed.lock().clone()
+    }
+    /// Records read since start.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+    /// Records read in epochs committed since start.
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed)
+    }
+    /// Epochs committed since start.
+    #[must_use]
+    pub fn epochs(&self) -> u64 {
+        self.epochs.load(Ordering::Relaxed)
+    }
+    /// Sections replayed into local copies at start.
+    #[must_use]
+    pub fn replayed_sections(&self) -> u64 {
+        self.replayed_sections.load(Ordering::Relaxed)
+    }
+    pub(super) fn set_phase(&self, phase: Phase) {
+        *self.phase.lock() = phase;
+    }
+    pub(super) fn set_resumed(&self, epoch: Option<String>) {
+        *self.resumed.lock() = epoch;
+    }
+    pub(super) fn set_read(&self, records: u64) {
+        self.read.store(records, Ordering::Relaxed);
+    }
+    pub(super) fn add_replayed(&self) {
+        self.replayed_sections.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(super) fn add_committed(&self, epoch: String, records: u64) {
+        *self.epoch.lock() = Some(epoch);
+        self.committed.fetch_add(records, Ordering::Relaxed);
+        self.epochs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Asks a run to end. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct StopHandle {
+    asked: Arc<AtomicBool>,
+}
+
+impl StopHandle {
+    /// Commits a last epoch and ends the run.
+    pub fn stop(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+    }
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,243 @@
+//! Publishing a durable epoch: one transaction, and what to do when it does not go well (EP-5, EP-7, EP-8).
+use super::commit::{CommitDriver, Durable};
+use super::error::RuntimeError;
+use crate::checkpoint::pointer::Pointer;
+use crate::checkpoint::protocol::{Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session};
+use crate::sink::buffer::WalkError;
+use crate::sink::{CommitEntry, Committed, LogError, LogErrorKind};
+use crate::testing::faults::Injected;
+use crate::types::OutputRef;
+use std::time::Duration;
+
+/// The step at which an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Begin,
+    Outputs,
+    Offsets,
+    Commit,
+}
+
+/// A failed attempt.
+enum Failure {
+    Log(Step, LogError),
+    Run(RuntimeError),
+}
+
+impl From<Injected> for Failure {
+    fn from(injected: Injected) -> Self {
+        Failure::Run(injected.into())
+    }
+}
+
+fn at(step: Step) -> impl Fn(LogError) -> Failure {
+    move |error| Failure::Log(step, error)
+}
+
+impl CommitDriver {
+    /// Publishes an epoch that is durable; returns when it is committed for certain.
+    pub(super) fn publish(&mut self, epoch: &Durable) -> Result<(), RuntimeError> {
+        let mut backoff = self.patience.backoff("publish");
+        let mut refusals = 0;
+        let started = self.patience.clock.elapsed();
+        loop {
+            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed {
+                break;
+            }
+            let why = match self.attempt(epoch) {
+                Ok(facts) => {
+                    self.session.stale = needs_new_session(&facts) && !self.faults.broken("EP-5");
+                    break;
+                }
+                Err(Failure::Run(error)) => return Err(error),
+                Err(Failure::Log(step, error)) => self.after_failure(epoch, step, error, &mut refusals)?,
+            };
+            backoff.wait(&why)?;
+        }
+        self.session.rebuilt_after_fence = false;
+        self.committed_at = self.patience.clock.elapsed();
+        self.patience.metrics.published(self.committed_at.saturating_sub(started), epoch.records);
+        Ok(())
+    }
+
+    /// Commits the pointers again as they are, so that an idle stage's offsets do not expire (EP-10).
+    ///
+    /// # Errors
+    /// As for [`CommitDriver::commit`].
+    pub fn recommit(&mut self) -> Result<(), RuntimeError> {
+        let Some(pointer) = self.pointer else { return Ok(()) };
+        let entry = |p: &crate::types::Position| CommitEntry { position: p.clone(), pointer: pointer.to_string() };
+        let entries = self.positions.values().map(entry).collect();
+        let permit = may_publish(&[])?;
+        let again = Durable { pointer, parent: Some(pointer), outputs: Vec::new(), entries, records: 0, _permit: permit };
+        self.publish(&again)
+    }
+
+    /// How long ago offsets were committed.
+    #[must_use]
+    pub fn since_commit(&self) -> Duration {
+        self.patience.clock.elapsed().saturating_sub(self.committed_at)
+    }
+
+    fn attempt(&mut self, epoch: &Durable) -> Result<PublishFacts, Failure> {
+        self.log.begin().map_err(at(Step::Begin))?;
+        self.faults.at("txn_begun")?;
+        self.send_outputs(epoch)?;
+        self.log.drain().map_err(at(Step::Outputs))?;
+        self.faults.at("outputs_sent")?;
+        let clock = self.patience.clock.clone();
+        let offsets_started = clock.elapsed();
+        self.send_offsets(&epoch.entries)?;
+        let offsets_took = clock.elapsed().saturating_sub(offsets_started);
+        self.faults.at("post_send_offsets")?;
+        let commit_started = clock.elapsed();
+        self.log.commit().map_err(at(Step::Commit))?;
+        let commit_took = clock.elapsed().saturating_sub(commit_started);
+        self.faults.at("post_commit")?;
+        let suspect = self.log.session_is_suspect();
+        Ok(PublishFacts { suspect, offsets_failed: false, commit_failed: false, offsets_took, commit_took })
+    }
+
+    fn send_outputs(&mut self, epoch: &Durable) -> Result<(), Failure> {
+        let total: u64 = epoch.outputs.iter().map(|b| b.len()).sum();
+        let mut sent = 0;
+        for buffer in &epoch.outputs {
+            let mut visit = |out: &OutputRef<'_>| -> Result<(), Failure> {
+                if sent == total / 2 {
+                    self.faults.at("outputs_half_sent")?;
+                }
+                sent += 1;
+                match self.log.send(out) {
+                    // EP-8: an output that the log refuses is never left out. The switch leaves it out.
+                    Err(e) if e.kind == LogErrorKind::OutputRefused && self.faults.broken("EP-8") => Ok(()),
+                    sent => sent.map_err(at(Step::Outputs)),
+                }
+            };
+            buffer.walk(&mut visit).map_err(|e| match e {
+                WalkError::Visitor(failure) => failure,
+                lost => Failure::Run(RuntimeError::StateDir { path: "spill".to_owned(), reason: lost.to_string() }),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sending offsets is retriable but not resumable: repeated with the same arguments, within a deadline.
+    fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), Failure> {
+        let clock = self.patience.clock.clone();
+        let deadline = clock.elapsed() + self.transaction_timeout / 2;
+        loop {
+            match self.log.send_offsets(entries) {
+                Ok(()) => return Ok(()),
+                Err(e) if e.kind == LogErrorKind::Retriable && clock.elapsed() < deadline => {
+                    clock.sleep(Duration::from_millis(10));
+                }
+                Err(e) => return Err(Failure::Log(Step::Offsets, e)),
+            }
+        }
+    }
+
+    /// After a failed attempt: aborts, or marks the session for being opened anew, so that the epoch may be published again.
+    fn after_failure(
+        &mut self,
+        epoch: &Durable,
+        step: Step,
+        error: LogError,
+        refusals: &mut u32,
+    ) -> Result<LogError, RuntimeError> {
+        tracing::warn!(epoch = %epoch.pointer.epoch, ?step, kind = ?error.kind, %error, "publishing failed");
+        match error.kind {
+            LogErrorKind::Fenced => self.on_fence(epoch, &error)?,
+            LogErrorKind::SessionLost => self.session.stale = true,
+            LogErrorKind::Retriable | LogErrorKind::Abortable if step == Step::Commit => {
+                // EP-5: only an abort that went through says that it was not committed. The switch takes any failure for an abort.
+                self.abort();
+                self.session.stale = true;
+            }
+            LogErrorKind::Retriable | LogErrorKind::Abortable => {
+                self.abort();
+                self.session.stale |= step == Step::Offsets;
+            }
+            LogErrorKind::OutputRefused => {
+                self.abort();
+                *refusals += 1;
+                if *refusals > self.refusal_retries_max {
+                    return Err(RuntimeError::CannotGoOn(format!(
+                        "epoch {} was refused {refusals} times: {error}; raise the topic's or broker's limit, or give the source a \
+                         bad-record policy; nothing of the epoch was committed",
+                        epoch.pointer.epoch
+                    )));
+                }
+            }
+            LogErrorKind::Fatal => {
+                self.abort();
+                return Err(RuntimeError::CannotGoOn(error.to_string()));
+            }
+        }
+        if self.faults.broken("EP-5") && step == Step::Commit {
+            self.pretend_aborted()?;
+        }
+        Ok(error)
+    }
+
+    /// What `break:EP-5` does: a new session, and no look at the pointers.
+    fn pretend_aborted(&mut self) -> Result<(), RuntimeError> {
+        self.open_session()
+    }
+
+    fn abort(&mut self) {
+        if let Err(error) = self.log.abort() {
+            tracing::warn!(%error, "aborting failed, the session is opened anew");
+            self.session.stale = true;
+        }
+    }
+
+    /// EP-7: fenced by the broker's time-out or by another instance? The pointers tell, read without a session, which would fence the
+    /// other one.
+    fn on_fence(&mut self, epoch: &Durable, error: &LogError) -> Result<(), RuntimeError> {
+        let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
+        let own = verdict != Verdict::Foreign || self.faults.broken("EP-7");
+        let rebuilt = self.session.rebuilt_after_fence && !self.faults.broken("EP-7");
+        match after_fence(own, rebuilt) {
+            Fence::Exit => Err(RuntimeError::Fenced(error.to_string())),
+            Fence::Rebuild => {
+                self.session.rebuilt_after_fence = true;
+                self.session.stale = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens the session anew and reads what became of `epoch`, or without one whether the committed pointer is still our last.
+    pub(super) fn settle_session(&mut self, epoch: Option<&Durable>) -> Result<Verdict, RuntimeError> {
+        self.open_session()?;
+        let committed = self.read_committed()?;
+        let verdict = match (epoch, self.pointer.as_ref()) {
+            (Some(epoch), _) => after_unknown(&committed, &epoch.pointer, epoch.parent.as_ref()),
+            (None, Some(own)) => after_unknown(&committed, own, Some(own)),
+            (None, None) => Verdict::NotCommitted,
+        };
+        self.patience.metrics.in_doubt();
+        if verdict == Verdict::Foreign && !self.faults.broken("EP-7") {
+            return Err(RuntimeError::Fenced(format!("the committed pointer is {}", pointer_text(&committed))));
+        }
+        Ok(verdict)
+    }
+
+    /// Reads the pointers stable; tried again until it works.
+    pub(super) fn read_committed(&mut self) -> Result<Vec<Committed>, RuntimeError> {
+        let mut backoff = self.patience.backoff("pointers");
+        loop {
+            match self.log.committed() {
+                Ok(committed) => return Ok(committed),
+                Err(e) if e.kind == LogErrorKind::Fatal => return Err(RuntimeError::CannotGoOn(e.to_string())),
+                Err(e) => backoff.wait(&e)?,
+            }
+        }
+    }
+}
+
+fn pointer_text(committed: &[Committed]) -> String {
+    let first = committed.iter().find_map(|c| c.metadata.as_deref());
+    let parsed = first.and_then(|m| Pointer::parse(m).ok());
+    parsed.map_or_else(|| "missing or not ours".to_owned(), |p| format!("epoch {}", p.epoch))
+}
