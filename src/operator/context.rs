@@ -194,11 +194,10 @@ impl LaneContext {
         let Some(eager) = &self.setup.eager else { return Ok(()) };
         for buffer in &mut self.outputs {
             let buffer = std::mem::take(buffer);
-            let mut hand_over = |out: &OutputRef<'_>, frames: &mut OutputFrames| frames.push(out);
             let mut frames = OutputFrames::default();
             buffer
                 .walk::<LaneError>(&mut |out| {
-                    hand_over(out, &mut frames);
+                    frames.push(out);
                     Ok(())
                 })
                 .map_err(|e| LaneError::Send(e.to_string()))?;

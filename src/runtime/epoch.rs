@@ -87,16 +87,16 @@ impl Standing {
         let raised = self.raise_watermarks(&shares);
         let records = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.records).sum();
         let mut shards: Vec<ShardEpoch> = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
-        for share in shares {
-            for (shard, changes) in shards.iter_mut().zip(&share.changes) {
+        for LaneShare { changes, outputs, outbox, .. } in shares {
+            for (shard, changes) in shards.iter_mut().zip(changes) {
                 if shard.changes.is_empty() {
-                    shard.changes = changes.clone();
+                    shard.changes = changes;
                 } else {
-                    shard.changes.append(changes);
+                    shard.changes.append(&changes);
                 }
             }
-            shards.iter_mut().zip(&share.outbox).for_each(|(shard, outbox)| shard.outbox.append(outbox));
-            let filled = shards.iter_mut().zip(share.outputs).filter(|(_, outputs)| !outputs.is_empty());
+            shards.iter_mut().zip(&outbox).for_each(|(shard, outbox)| shard.outbox.append(outbox));
+            let filled = shards.iter_mut().zip(outputs).filter(|(_, outputs)| !outputs.is_empty());
             filled.for_each(|(shard, outputs)| shard.outputs.push(outputs));
         }
         shards.retain(|s| {

@@ -6,7 +6,7 @@ use crate::operator::keyed_lane::LaneStep;
 use crate::operator::source_lane::SourceLane;
 use crate::operator::{LaneError, LaneSetup, LaneShare};
 use crate::source::{SourceError, SourceReader};
-use crate::topology::{BuiltSegment, Topology};
+use crate::topology::{BuiltSegment, OpenSource};
 use crate::types::Position;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::any::Any;
@@ -74,6 +74,8 @@ pub(super) struct Lanes<'scope> {
 /// One source lane to start.
 pub(super) struct SourceStart {
     pub source: u16,
+    pub id: String,
+    pub open: OpenSource,
     pub reader: Box<dyn SourceReader>,
     pub positions: Vec<Position>,
     pub setup: LaneSetup,
@@ -109,7 +111,7 @@ fn guard(name: &str, events: &Sender<Event>, body: impl FnOnce() -> Result<(), L
 /// Starts the source lanes, then each keyed segment's lanes, upstream first: a segment's inputs are complete when it opens.
 pub(super) fn start<'scope, 'env>(
     scope: &'scope std::thread::Scope<'scope, 'env>,
-    topology: &'env Topology,
+    segments: &'env [BuiltSegment],
     gate: &'env Gate,
     sources: Vec<SourceStart>,
     keyed: Vec<Vec<LaneSetup>>,
@@ -121,10 +123,10 @@ pub(super) fn start<'scope, 'env>(
         let (command, commands) = bounded(1);
         lanes.commands.push(command);
         let (events, name) = (sender.clone(), start.setup.name.clone());
-        let body = move || guard(&name, &events, || source_lane(topology, gate, start, &commands, &events));
+        let body = move || guard(&name, &events, || source_lane(gate, start, &commands, &events));
         lanes.spawn(scope, body)?;
     }
-    for (segment, setups) in topology.segments.iter().zip(keyed) {
+    for (segment, setups) in segments.iter().zip(keyed) {
         for setup in setups {
             let (events, name) = (sender.clone(), setup.name.clone());
             let body = move || guard(&name, &events, || keyed_lane(segment, setup, &events));
@@ -153,15 +155,13 @@ impl<'scope> Lanes<'scope> {
 }
 
 fn source_lane(
-    topology: &Topology,
     gate: &Gate,
     start: SourceStart,
     commands: &Receiver<u64>,
     events: &Sender<Event>,
 ) -> Result<(), LaneError> {
-    let SourceStart { source, mut reader, positions, setup } = start;
-    let Some(built) = topology.sources.get(usize::from(source)) else { return Ok(()) };
-    let chain = (built.open)(&setup);
+    let SourceStart { source, id, open, mut reader, positions, setup } = start;
+    let chain = open(&setup);
     let mut lane = SourceLane::new(source, chain, setup, &positions);
     let _ = events.send(Event::Ready);
     let mut retry = IDLE;
@@ -183,10 +183,10 @@ fn source_lane(
         match polled {
             Ok(()) => retry = IDLE,
             Err(SourceError::Fatal(reason)) => {
-                return Err(LaneError::Source { source_id: built.id.clone(), reason });
+                return Err(LaneError::Source { source_id: id, reason });
             }
             Err(SourceError::Retriable(reason)) if !worked => {
-                tracing::warn!(source = %built.id, %reason, backoff_ms = retry.as_millis() as u64, "source, trying again");
+                tracing::warn!(source = %id, %reason, backoff_ms = retry.as_millis() as u64, "source, trying again");
                 std::thread::sleep(retry.min(Duration::from_millis(100)));
                 retry = (retry * 2).min(SOURCE_RETRY_MAX);
             }

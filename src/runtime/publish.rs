@@ -115,7 +115,8 @@ impl CommitDriver {
             };
             buffer.walk(&mut visit).map_err(|e| match e {
                 WalkError::Visitor(failure) => failure,
-                lost => Failure::Run(RuntimeError::StateDir { path: "spill".to_owned(), reason: lost.to_string() }),
+                WalkError::Spill(lost) => Failure::Run(RuntimeError::CannotGoOn(lost.to_string())),
+                WalkError::Damaged(lost) => Failure::Run(RuntimeError::CannotGoOn(lost.to_string())),
             })?;
         }
         Ok(())

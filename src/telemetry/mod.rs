@@ -217,7 +217,7 @@ impl Metrics {
         let family = families.iter().find(|f| f.name() == MetricName::BadRecords.as_str());
         let metrics = family.map(|f| f.get_metric()).unwrap_or_default();
         let of_reason = |m: &&prometheus::proto::Metric| m.get_label().iter().any(|l| l.value() == reason);
-        metrics.iter().filter(of_reason).map(|m| m.get_counter().value() as u64).sum()
+        metrics.iter().filter(of_reason).map(|m| m.get_counter().get_value() as u64).sum()
     }
 }
 

@@ -17,7 +17,7 @@ mod keyed_stream;
 mod sources;
 mod stream;
 
-pub use builder::{BuiltSegment, BuiltSink, BuiltSource, Segment, Topology, TopologyError};
+pub use builder::{BuiltSegment, BuiltSink, BuiltSource, OpenSource, Segment, Topology, TopologyError};
 pub use keyed_stream::KeyedStream;
 pub use sources::SourceOptions;
 pub use stream::{Job, Stream, Target};

@@ -1,0 +1,356 @@
+//! Records flow: starts the lanes, asks for barriers, commits what they hand over.
+use super::Runtime;
+use super::commit::CommitDriver;
+use super::eager::Eager;
+use super::epoch::Standing;
+use super::error::RuntimeError;
+use super::lanes::{self, Event, Gate, Lanes, SourceStart};
+use super::progress::Phase;
+use crate::config::{Budget, Guarantee};
+use crate::operator::context::{LaneGauges, SourceInfo};
+use crate::operator::process::StateIds;
+use crate::operator::{LaneError, LaneSetup, LaneShare};
+use crate::sink::SpillDir;
+use crate::source::{Source, SourceError};
+use crate::state::StateError;
+use crate::types::Position;
+use crossbeam_channel::RecvTimeoutError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the driver looks at high-water marks and a stop.
+const TICK: Duration = Duration::from_millis(2);
+/// How often the clients' events are served.
+const SERVE: Duration = Duration::from_millis(50);
+/// Local copies are flushed after so many epochs: it bounds the tail that a restart after a kill replays.
+const EPOCHS_PER_FLUSH: u64 = 64;
+/// Outputs that one second of a transaction sends, on the slow side of the measured 1 to 3 us an output.
+const OUTPUTS_PER_SECOND: u64 = 300_000;
+
+/// The processing part of a run.
+pub(super) struct Processing<'a> {
+    pub driver: &'a mut CommitDriver,
+    pub standing: Standing,
+    pub state_ids: Arc<StateIds>,
+}
+
+/// Marks that ask for a barrier before its time.
+struct Marks {
+    budget: Budget,
+    outputs: u64,
+}
+
+struct Loop<'a> {
+    driver: &'a mut CommitDriver,
+    standing: Standing,
+    gate: &'a Gate,
+    eager: Option<Eager>,
+    applied: Arc<AtomicU64>,
+    marks: Marks,
+    interval: Duration,
+    recommit: Duration,
+    epoch: u64,
+    epochs_since_flush: u64,
+}
+
+impl Processing<'_> {
+    /// Runs until a stop, or until something ends it.
+    pub fn run(self, runtime: &mut Runtime) -> Result<(), RuntimeError> {
+        let Processing { driver, standing, state_ids } = self;
+        let config = runtime.config.clone();
+        let budget = config.budget();
+        let outputs = OUTPUTS_PER_SECOND * config.transaction_timeout.as_secs().max(4) / 4;
+        let eager = start_eager(driver, config.guarantee)?;
+        let applied: Arc<AtomicU64> = Arc::default();
+        let base = base_setup(runtime, driver, state_ids, &applied, eager.as_ref())?;
+        let sources = open_sources(runtime, &base, &standing.all())?;
+        let keyed = keyed_setups(runtime, &base);
+        let gauges = sources.iter().map(|s| &s.setup).chain(keyed.iter().flatten()).map(|s| s.gauges.clone());
+        let gate = Gate {
+            lanes: gauges.collect(),
+            in_flight_bytes: AtomicUsize::new(0),
+            bytes_max: budget.dirty_bytes + budget.outputs_bytes,
+            outputs_max: outputs * 2,
+        };
+        drop(base);
+        let mut connectors = take_sources(runtime);
+        let done = AtomicBool::new(false);
+        runtime.progress.set_phase(Phase::Processing);
+        runtime.metrics.state(2);
+        let (result, connectors_result) = std::thread::scope(|scope| {
+            let control = scope.spawn(|| serve(&mut connectors, &done));
+            let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
+            let marks = Marks { budget, outputs };
+            let result = lanes.and_then(|lanes| {
+                let mut main = Loop {
+                    driver,
+                    standing,
+                    gate: &gate,
+                    eager,
+                    applied,
+                    marks,
+                    interval: config.epoch_interval,
+                    recommit: config.recommit_interval,
+                    epoch: 0,
+                    epochs_since_flush: 0,
+                };
+                main.run(runtime, &lanes, &control)
+            });
+            done.store(true, Ordering::SeqCst);
+            (result, control.join())
+        });
+        connectors.iter_mut().for_each(|(_, source)| source.close());
+        give_back(runtime, connectors);
+        match (result, connectors_result) {
+            (Ok(()), Ok(Err(SourceError::Fatal(why)))) => Err(RuntimeError::CannotGoOn(why)),
+            (result, _) => result,
+        }
+    }
+}
+
+type Connectors = Vec<(String, Box<dyn Source>)>;
+
+fn take_sources(runtime: &mut Runtime) -> Connectors {
+    let take = |s: &mut crate::topology::BuiltSource| {
+        let placeholder: Box<dyn Source> = Box::new(Taken);
+        (s.id.clone(), std::mem::replace(&mut s.source, placeholder))
+    };
+    runtime.topology.sources.iter_mut().map(take).collect()
+}
+
+fn give_back(runtime: &mut Runtime, connectors: Connectors) {
+    for (built, (_, source)) in runtime.topology.sources.iter_mut().zip(connectors) {
+        built.source = source;
+    }
+}
+
+/// Stands in the topology for a source that the control thread serves.
+struct Taken;
+
+impl Source for Taken {
+    fn describe(&self) -> String {
+        "served by the control thread".to_owned()
+    }
+    fn topic(&self) -> String {
+        String::new()
+    }
+    fn topic_info(&mut self) -> Result<crate::types::TopicInfo, SourceError> {
+        Err(SourceError::Fatal(self.describe()))
+    }
+    fn start_positions(&mut self) -> Result<Vec<Position>, SourceError> {
+        Err(SourceError::Fatal(self.describe()))
+    }
+    fn open(&mut self, _: &[Vec<Position>]) -> Result<Vec<Box<dyn crate::source::SourceReader>>, SourceError> {
+        Err(SourceError::Fatal(self.describe()))
+    }
+    fn close(&mut self) {}
+}
+
+/// Serves the connectors' events until told to stop, or until one cannot go on.
+fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), SourceError> {
+    while !done.load(Ordering::SeqCst) {
+        for (id, source) in connectors.iter_mut() {
+            match source.serve() {
+                Ok(()) => {}
+                Err(SourceError::Retriable(why)) => tracing::warn!(source = %id, %why, "source"),
+                Err(fatal) => return Err(fatal),
+            }
+        }
+        std::thread::sleep(SERVE);
+    }
+    Ok(())
+}
+
+fn start_eager(driver: &mut CommitDriver, guarantee: Guarantee) -> Result<Option<Eager>, RuntimeError> {
+    if guarantee == Guarantee::ExactlyOnce {
+        return Ok(None);
+    }
+    let Some(sender) = driver.log.eager_sender()? else { return Ok(None) };
+    let started = Eager::start(sender).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+    Ok(Some(started))
+}
+
+fn base_setup(
+    runtime: &Runtime,
+    driver: &CommitDriver,
+    state_ids: Arc<StateIds>,
+    applied: &Arc<AtomicU64>,
+    eager: Option<&Eager>,
+) -> Result<LaneSetup, RuntimeError> {
+    let config = &runtime.config;
+    let budget = config.budget();
+    let topology = &runtime.topology;
+    let segments = topology.segments.len().max(1);
+    let lanes = config.keyed_lanes.max(1) as usize * segments + topology.sources.len() * config.source_lanes as usize;
+    let maps = (topology.states.len() * config.keyed_lanes.max(1) as usize).max(1);
+    let spill = SpillDir::create(&config.state_dir.join("spill"))
+        .map_err(|e| RuntimeError::StateDir { path: e.path.clone(), reason: e.to_string() })?;
+    let info = |s: &crate::topology::BuiltSource| SourceInfo {
+        id: s.id.clone(),
+        topic: s.source.topic(),
+        policy: s.policy,
+    };
+    Ok(LaneSetup {
+        name: String::new(),
+        index: 0,
+        keyed_lanes: config.keyed_lanes.max(1),
+        groups: driver.expected.groups,
+        state_ids,
+        backends: driver.backends.clone(),
+        sources: topology.sources.iter().map(info).collect(),
+        sinks: topology.routes().into(),
+        spill,
+        output_bytes_max: (budget.outputs_bytes / lanes.max(1)).max(1 << 16),
+        map_bytes_max: budget.maps_bytes / maps,
+        guarantee: config.guarantee,
+        eager: eager.map(|e| e.frames.clone()),
+        applied: applied.clone(),
+        gauges: Arc::default(),
+        clock: runtime.clock.clone(),
+        max_future: config.max_future,
+        watermark: i64::MIN,
+        metrics: runtime.metrics.clone(),
+        faults: runtime.faults.clone(),
+    })
+}
+
+fn named(base: &LaneSetup, name: &str, index: u32) -> LaneSetup {
+    let gauges: Arc<LaneGauges> = Arc::default();
+    LaneSetup { name: format!("{name}-{index}"), index, gauges, ..base.clone() }
+}
+
+fn keyed_setups(runtime: &Runtime, base: &LaneSetup) -> Vec<Vec<LaneSetup>> {
+    let lanes = |id: &str| (0..base.keyed_lanes).map(|i| named(base, id, i)).collect();
+    runtime.topology.segments.iter().map(|s| lanes(&s.id)).collect()
+}
+
+/// Spreads each source's partitions over its lanes and opens the readers.
+fn open_sources(
+    runtime: &mut Runtime,
+    base: &LaneSetup,
+    positions: &[Position],
+) -> Result<Vec<SourceStart>, RuntimeError> {
+    let lanes_max = runtime.config.source_lanes.max(1) as usize;
+    let mut starts = Vec::new();
+    for (index, built) in runtime.topology.sources.iter_mut().enumerate() {
+        let topic = built.source.topic();
+        let own: Vec<&Position> = positions.iter().filter(|p| p.topic == topic).collect();
+        let lanes = lanes_max.min(own.len()).max(1);
+        let of_lane = |lane: usize| own.iter().skip(lane).step_by(lanes).map(|p| (*p).clone()).collect();
+        let split: Vec<Vec<Position>> = (0..lanes).map(of_lane).collect();
+        let readers = built.source.open(&split).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+        for (lane, (reader, positions)) in readers.into_iter().zip(split).enumerate() {
+            let setup = named(base, &built.id, lane as u32);
+            let (id, open) = (built.id.clone(), built.open.clone());
+            starts.push(SourceStart { source: index as u16, id, open, reader, positions, setup });
+        }
+    }
+    Ok(starts)
+}
+
+type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), SourceError>>;
+
+impl Loop<'_> {
+    fn run(&mut self, runtime: &Runtime, lanes: &Lanes<'_>, control: &Control<'_>) -> Result<(), RuntimeError> {
+        let clock = runtime.clock.clone();
+        let mut due = clock.elapsed() + self.interval;
+        loop {
+            let stopping = runtime.stop.asked();
+            if stopping || clock.elapsed() >= due || self.over_mark() {
+                self.epoch(runtime, lanes)?;
+                due = clock.elapsed() + self.interval;
+            }
+            if stopping {
+                self.driver.flush()?;
+                return Ok(());
+            }
+            // A source that cannot go on has ended the control thread.
+            if control.is_finished() {
+                return Ok(());
+            }
+            self.report(runtime);
+            match lanes.events.recv_timeout(TICK) {
+                Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned())),
+            }
+        }
+    }
+
+    fn report(&self, runtime: &Runtime) {
+        // Source lanes come first in the gate; their records are those read.
+        let sources = self.gate.lanes.len() - self.keyed_count(runtime);
+        let read = self.gate.lanes.iter().take(sources).map(|g| g.records.load(Ordering::Relaxed)).sum();
+        runtime.progress.set_read(read);
+    }
+
+    fn keyed_count(&self, runtime: &Runtime) -> usize {
+        runtime.topology.segments.len() * runtime.config.keyed_lanes.max(1) as usize
+    }
+
+    /// High-water marks lie at half of the limits at which the gate closes.
+    fn over_mark(&self) -> bool {
+        let (dirty, outputs, count) = self.gate.load();
+        dirty > self.marks.budget.dirty_bytes / 2
+            || outputs > self.marks.budget.outputs_bytes / 2
+            || count > self.marks.outputs
+    }
+
+    /// One epoch: barrier, shares, commit. Lanes go on with the next one meanwhile.
+    fn epoch(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<(), RuntimeError> {
+        self.epoch += 1;
+        for command in &lanes.commands {
+            // A lane that is gone has reported why; the shares below find it.
+            let _ = command.send(self.epoch);
+        }
+        let shares = self.collect(runtime, lanes)?;
+        let bytes = |s: &LaneShare| {
+            let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
+            changes + s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum::<usize>()
+        };
+        self.gate.in_flight_bytes.store(shares.iter().map(bytes).sum(), Ordering::Relaxed);
+        if let Some(eager) = &self.eager {
+            eager.drain().map_err(|why| RuntimeError::Lane { lane: "eager".to_owned(), error: LaneError::Send(why) })?;
+        }
+        let epoch = self.standing.advance(shares);
+        if !epoch.shards.is_empty() {
+            self.driver.commit(epoch)?;
+            self.flush_now_and_then()?;
+        } else if self.driver.since_commit() >= self.recommit && !runtime.faults.broken("EP-10") {
+            self.driver.recommit()?;
+        }
+        self.applied.store(self.epoch, Ordering::Release);
+        self.gate.in_flight_bytes.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn flush_now_and_then(&mut self) -> Result<(), RuntimeError> {
+        self.epochs_since_flush += 1;
+        if self.epochs_since_flush >= EPOCHS_PER_FLUSH {
+            self.epochs_since_flush = 0;
+            self.driver.flush()?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<Vec<LaneShare>, RuntimeError> {
+        let mut shares: Vec<LaneShare> = Vec::with_capacity(lanes.count);
+        while shares.len() < lanes.count {
+            match lanes.events.recv_timeout(Duration::from_millis(100)) {
+                Ok(Event::Share(share)) => shares.push(*share),
+                Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
+                Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => self.report(runtime),
+                Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned())),
+            }
+        }
+        Ok(shares)
+    }
+}
+
+fn lane_error(lane: String, error: LaneError) -> RuntimeError {
+    match error {
+        LaneError::State(damaged @ StateError::Damaged { .. }) => RuntimeError::LocalCopy(damaged),
+        error => RuntimeError::Lane { lane, error },
+    }
+}

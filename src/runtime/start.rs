@@ -1,0 +1,370 @@
+//! From nothing to lanes: lock the state directory, wait as a spare, fence, decide, restore, announce.
+use super::backoff::Patience;
+use super::commit::{CommitDriver, Session};
+use super::epoch::Standing;
+use super::error::RuntimeError;
+use super::instance::Instance;
+use super::outbox::Outboxes;
+use super::processing::Processing;
+use super::progress::Phase;
+use super::restore::Restore;
+use super::{Runtime, StageInfo};
+use crate::checkpoint::chain::{Chain, ResolvedEpoch, store_knows};
+use crate::checkpoint::object::{ObjectReader, StateInfo};
+use crate::checkpoint::pointer::{Pointer, job_hash};
+use crate::checkpoint::protocol::{
+    Expected, Identity, SpareDecision, SpareFacts, Start, StartFacts, check_object, check_positions, decide_start, spare,
+};
+use crate::checkpoint::store::Layout;
+use crate::sink::{Committed, Log, OutboxSink};
+use crate::source::SourceError;
+use crate::state::{Backend, BackendFactory, StateId};
+use crate::topology::BuiltSink;
+use crate::types::{KeyGroups, Position, Shard, TopicInfo};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What lasts over runs that begin again in place.
+pub(super) struct Prepared {
+    pub groups: KeyGroups,
+    pub topics: Vec<TopicInfo>,
+    pub layout: Layout,
+    pub identity: Identity,
+    pub backends: Arc<dyn BackendFactory>,
+    pub instance: Option<Instance>,
+    pub log: Option<Box<dyn Log>>,
+    pub outboxes: Option<Vec<(u16, Box<dyn OutboxSink>)>>,
+}
+
+/// How long a newcomer watches a pointer that is not its own: three epochs, at least this.
+const WATCH_MIN: Duration = Duration::from_secs(3);
+const WATCH_STEP: Duration = Duration::from_millis(200);
+
+/// Locks the state directory, looks at the sources, makes the log.
+pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
+    let instance = Instance::lock(&runtime.config.state_dir)?;
+    let topics = topics(runtime)?;
+    let config = &runtime.config;
+    let shards = config.shards;
+    let g = config.max_parallelism.unwrap_or_else(|| KeyGroups::default_max_parallelism(shards));
+    let groups = KeyGroups::new(g, shards, config.partitioner).map_err(RuntimeError::CannotGoOn)?;
+    let topology = &mut runtime.topology;
+    let layout = Layout::new(&topology.job, &topology.stage).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+    let partitions = |t: &TopicInfo| (0..t.partitions as i32).map(|p| (t.topic.clone(), p)).collect::<Vec<_>>();
+    let stage = StageInfo {
+        job: topology.job.clone(),
+        stage: topology.stage.clone(),
+        partitions: topics.iter().flat_map(partitions).collect(),
+        targets: topology.log_targets(),
+    };
+    let factory = runtime.log.take().ok_or_else(|| RuntimeError::CannotGoOn("this runtime has run".to_owned()))?;
+    let log = factory(&stage)?;
+    let identity = Identity { job: job_hash(&stage.job, &stage.stage), store: runtime.store.id() };
+    let local = config.state_dir.join(format!("{}-{:016x}", stage.group(), identity.store));
+    let backends = open_backends(runtime, &local)?;
+    let outboxes = Some(take_outboxes(runtime));
+    Ok(Prepared { groups, topics, layout, identity, backends, instance: Some(instance), log: Some(log), outboxes })
+}
+
+fn topics(runtime: &mut Runtime) -> Result<Vec<TopicInfo>, RuntimeError> {
+    let patience = patience(runtime);
+    let mut topics = Vec::new();
+    for built in &mut runtime.topology.sources {
+        let mut backoff = patience.backoff("topic");
+        let info = loop {
+            match built.source.topic_info() {
+                Ok(info) => break info,
+                Err(SourceError::Fatal(why)) => return Err(RuntimeError::CannotGoOn(why)),
+                Err(SourceError::Retriable(why)) => backoff.wait(&why)?,
+            }
+        };
+        topics.push(info);
+    }
+    Ok(topics)
+}
+
+fn open_backends(runtime: &mut Runtime, dir: &Path) -> Result<Arc<dyn BackendFactory>, RuntimeError> {
+    if let Some(opener) = runtime.backends.take() {
+        return Ok(opener(dir)?);
+    }
+    #[cfg(feature = "rocksdb")]
+    {
+        use crate::state::backend::rocksdb::{RocksFactory, RocksSettings};
+        let bytes = runtime.config.budget().backend_bytes;
+        let settings = RocksSettings { block_cache_bytes: bytes / 2, write_buffer_bytes: bytes / 2, ..Default::default() };
+        Ok(Arc::new(RocksFactory::new(dir, settings, runtime.faults.clone())?))
+    }
+    #[cfg(not(feature = "rocksdb"))]
+    {
+        let _ = dir;
+        Ok(Arc::new(crate::state::backend::memory::MemoryFactory::default()))
+    }
+}
+
+fn take_outboxes(runtime: &mut Runtime) -> Vec<(u16, Box<dyn OutboxSink>)> {
+    let mut taken = Vec::new();
+    for (index, (_, sink)) in runtime.topology.sinks.iter_mut().enumerate() {
+        if matches!(sink, BuiltSink::Outbox(_)) {
+            let placeholder = BuiltSink::Outbox(Box::new(Delivered));
+            if let BuiltSink::Outbox(sink) = std::mem::replace(sink, placeholder) {
+                taken.push((index as u16, sink));
+            }
+        }
+    }
+    taken
+}
+
+/// Stands in the topology for a sink that the driver has taken.
+struct Delivered;
+
+impl OutboxSink for Delivered {
+    fn describe(&self) -> String {
+        "taken by the driver".to_owned()
+    }
+    fn deliver(
+        &mut self,
+        _: Shard,
+        _: u64,
+        _: &mut dyn Iterator<Item = crate::types::OutputRef<'_>>,
+    ) -> Result<(), crate::sink::SinkError> {
+        Err(crate::sink::SinkError::Fatal("the driver has taken this sink".to_owned()))
+    }
+}
+
+pub(super) fn patience(runtime: &Runtime) -> Patience {
+    Patience { clock: runtime.clock.clone(), stop: runtime.stop.clone(), metrics: runtime.metrics.clone() }
+}
+
+/// One run: from the pointers to the end of processing.
+pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result<(), RuntimeError> {
+    let (Some(log), Some(instance)) = (prepared.log.take(), prepared.instance.take()) else {
+        return Err(RuntimeError::CannotGoOn("the log was lost in an earlier run".to_owned()));
+    };
+    let mut driver = driver(runtime, prepared, log, instance);
+    let result = run_driver(runtime, prepared, &mut driver);
+    runtime.progress.set_phase(Phase::Stopped);
+    let CommitDriver { mut log, instance, outboxes, .. } = driver;
+    if !matches!(&result, Err(RuntimeError::LocalCopy(_))) {
+        log.close();
+    }
+    prepared.log = Some(log);
+    prepared.instance = Some(instance);
+    prepared.outboxes = Some(outboxes.into_sinks());
+    result
+}
+
+fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instance: Instance) -> CommitDriver {
+    let topology = &runtime.topology;
+    CommitDriver {
+        log,
+        store: runtime.store.clone(),
+        layout: prepared.layout.clone(),
+        identity: prepared.identity,
+        expected: Expected {
+            job: topology.job.clone(),
+            stage: topology.stage.clone(),
+            topology: topology.fingerprint,
+            groups: prepared.groups,
+            topics: prepared.topics.clone(),
+            states: new_states(runtime, &[]),
+        },
+        instance,
+        backends: Vec::new(),
+        outboxes: Outboxes::new(prepared.outboxes.take().unwrap_or_default()),
+        patience: patience(runtime),
+        progress: runtime.progress.clone(),
+        faults: runtime.faults.clone(),
+        transaction_timeout: runtime.config.transaction_timeout,
+        refusal_retries_max: runtime.config.refusal_retries_max,
+        session: Session::none(),
+        links: BTreeMap::new(),
+        pointer: None,
+        positions: BTreeMap::new(),
+        committed_at: Duration::ZERO,
+    }
+}
+
+/// The topology's states with their ids: known ones keep theirs, also those that the topology has no more; new ones get the next.
+fn new_states(runtime: &Runtime, known: &[StateInfo]) -> Vec<StateInfo> {
+    let mut states = known.to_vec();
+    let mut next = known.iter().map(|s| s.id).max().unwrap_or(0) + 1;
+    for decl in &runtime.topology.states {
+        match states.iter_mut().find(|s| s.operator == decl.operator && s.name == decl.name) {
+            Some(state) => state.schema.clone_from(&decl.schema),
+            None => {
+                let (operator, name, schema) = (decl.operator.clone(), decl.name.clone(), decl.schema.clone());
+                states.push(StateInfo { id: next, operator, name, schema });
+                next += 1;
+            }
+        }
+    }
+    states
+}
+
+fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<(), RuntimeError> {
+    if !wait_as_spare(runtime, driver)? {
+        return Ok(());
+    }
+    runtime.progress.set_phase(Phase::Restoring);
+    runtime.metrics.state(0);
+    if driver.log.group_has_members()? {
+        return Err(RuntimeError::CannotGoOn(format!(
+            "the consumer group {}.{} has members: stop its consumers, single mode owns all partitions",
+            prepared.layout.job(),
+            prepared.layout.stage()
+        )));
+    }
+    driver.open_session()?;
+    let committed = driver.read_committed()?;
+    let partitions: Vec<(String, i32)> =
+        committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
+    let facts = StartFacts {
+        identity: prepared.identity,
+        partitions: &partitions,
+        committed: &committed,
+        store_knows: store_knows(runtime.store.as_ref(), &prepared.layout)?,
+        accept_lost_pointers: runtime.config.accept_lost_pointers,
+        trust_missing_offsets: runtime.faults.broken("EP-6"),
+    };
+    let standing = match decide_start(&facts)? {
+        Start::Genesis => begin(runtime, prepared, driver)?,
+        Start::Resume(pointer) => resume(runtime, prepared, driver, &committed, pointer)?,
+    };
+    let state_ids = driver.expected.states.iter().map(|s| ((s.operator.clone(), s.name.clone()), StateId(s.id)));
+    let state_ids: HashMap<_, _> = state_ids.collect();
+    Processing { driver, standing, state_ids: Arc::new(state_ids) }.run(runtime)
+}
+
+/// Waits while the pointer moves; false when a stop came first. No wait for a pointer that was committed from this state directory: the
+/// directory is locked, so the process that committed it is gone.
+fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, RuntimeError> {
+    let pointer_of = |committed: &[Committed]| {
+        committed.iter().find_map(|c| c.metadata.as_deref()).and_then(|m| Pointer::parse(m).ok())
+    };
+    if runtime.config.take_over {
+        return Ok(true);
+    }
+    let mut last = pointer_of(&driver.read_committed()?);
+    if last.is_some_and(|p| driver.instance.held(p.epoch.incarnation)) {
+        return Ok(true);
+    }
+    let watch_for = WATCH_MIN.max(runtime.config.epoch_interval * 3);
+    let mut since = runtime.clock.elapsed();
+    let mut moved = false;
+    loop {
+        let watched = runtime.clock.elapsed().saturating_sub(since);
+        let facts =
+            SpareFacts { pointer_moved: moved, watched, watch_for, take_over: false, had_pointer: last.is_some() };
+        if spare(&facts) == SpareDecision::Start {
+            return Ok(true);
+        }
+        if runtime.stop.asked() {
+            return Ok(false);
+        }
+        if moved && runtime.progress.phase() != Phase::Spare {
+            tracing::info!("another instance is alive, waiting as a spare; --take-over would end it");
+        }
+        if moved || runtime.progress.phase() == Phase::Spare {
+            runtime.progress.set_phase(Phase::Spare);
+            runtime.metrics.state(1);
+        }
+        runtime.clock.sleep(WATCH_STEP);
+        let now = pointer_of(&driver.read_committed()?);
+        moved = now != last;
+        if moved {
+            since = runtime.clock.elapsed();
+            last = now;
+        }
+    }
+}
+
+fn start_positions(runtime: &mut Runtime) -> Result<Vec<Position>, RuntimeError> {
+    let patience = patience(runtime);
+    let mut positions = Vec::new();
+    for built in &mut runtime.topology.sources {
+        let mut backoff = patience.backoff("positions");
+        loop {
+            match built.source.start_positions() {
+                Ok(found) => break positions.extend(found),
+                Err(SourceError::Fatal(why)) => return Err(RuntimeError::CannotGoOn(why)),
+                Err(SourceError::Retriable(why)) => backoff.wait(&why)?,
+            }
+        }
+    }
+    Ok(positions)
+}
+
+/// The life of all shards begins: genesis is committed before the first record (EP-6).
+fn begin(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<Standing, RuntimeError> {
+    tracing::info!("nothing is committed, beginning the job");
+    driver.backends = empty_copies(prepared)?;
+    let watermarks = vec![None; prepared.groups.shards as usize];
+    let standing = Standing::new(prepared.groups, &start_positions(runtime)?, watermarks);
+    driver.commit(standing.genesis())?;
+    Ok(standing)
+}
+
+fn empty_copies(prepared: &Prepared) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
+    let open = |shard| {
+        // Whatever lies here belongs to no committed state.
+        prepared.backends.wipe(Shard(shard))?;
+        Ok(prepared.backends.open(Shard(shard))?)
+    };
+    (0..prepared.groups.shards).map(open).collect()
+}
+
+/// Goes on from a pointer: verify, restore, deliver what was not, and commit a first epoch, so that the pointer tells whose turn it is.
+fn resume(
+    runtime: &Runtime,
+    prepared: &Prepared,
+    driver: &mut CommitDriver,
+    committed: &[Committed],
+    pointer: Pointer,
+) -> Result<Standing, RuntimeError> {
+    let path = prepared.layout.epoch(pointer.epoch);
+    let object = ObjectReader::open(runtime.store.as_ref(), &path, Some(pointer.footer))
+        .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+    driver.expected.states = new_states(runtime, &object.header().states);
+    check_object(object.header(), &driver.expected)?;
+    let expected = driver.expected.clone();
+    let chain = || Chain::new(runtime.store.as_ref(), &prepared.layout, &expected);
+    let resolved = chain().resolve(&pointer)?;
+    check_positions(pointer.epoch, committed, &resolved.positions())?;
+    check_complete(&resolved, prepared.groups)?;
+    let shards: Vec<_> = resolved.shards.iter().map(|(shard, state)| (*shard, state.clone())).collect();
+    let restore = Restore {
+        chain: chain(),
+        backends: prepared.backends.as_ref(),
+        faults: &runtime.faults,
+        progress: &runtime.progress,
+    };
+    driver.backends = restore.all(&shards)?;
+    driver.links = resolved.links().into_iter().collect();
+    driver.pointer = Some(pointer);
+    let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
+    driver.positions = resolved.positions().iter().map(by_partition).collect();
+    for (shard, state) in &shards {
+        let chain = chain();
+        for link in chain.undelivered(*shard, state.link)? {
+            let section = chain.section(*shard, &link)?;
+            driver.outboxes.deliver(std::slice::from_ref(&section), &driver.patience)?;
+        }
+    }
+    runtime.progress.set_resumed(Some(pointer.epoch.to_string()));
+    tracing::info!(epoch = %pointer.epoch, "resumed");
+    driver.commit(super::epoch::Epoch::default())?;
+    let watermarks = shards.iter().map(|(_, state)| state.watermark).collect();
+    Ok(Standing::new(prepared.groups, &resolved.positions(), watermarks))
+}
+
+fn check_complete(resolved: &ResolvedEpoch, groups: KeyGroups) -> Result<(), RuntimeError> {
+    match (0..groups.shards).find(|s| !resolved.shards.contains_key(&Shard(*s))) {
+        None => Ok(()),
+        Some(missing) => Err(RuntimeError::CannotGoOn(format!(
+            "epoch {} leads to no section of shard {missing}: its state cannot be found; bring the checkpoint store back from a copy",
+            resolved.header.epoch
+        ))),
+    }
+}
