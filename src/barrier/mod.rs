@@ -32,7 +32,11 @@ impl Aligner {
     /// barrier fall into the epoch before (at-least-once).
     #[must_use]
     pub fn new(inputs: usize, hold: bool) -> Aligner {
-        Aligner { arrived: vec![false; inputs], open: vec![true; inputs], hold }
+        Aligner {
+            arrived: vec![false; inputs],
+            open: vec![true; inputs],
+            hold,
+        }
     }
 
     /// A barrier came from `input`.
@@ -44,11 +48,19 @@ impl Aligner {
     /// `input` has ended and delivers nothing more.
     pub fn end(&mut self, input: usize) -> Alignment {
         self.open[input] = false;
-        if self.arrived.iter().any(|a| *a) { self.check() } else { Alignment::Waiting }
+        if self.arrived.iter().any(|a| *a) {
+            self.check()
+        } else {
+            Alignment::Waiting
+        }
     }
 
     fn check(&mut self) -> Alignment {
-        let complete = self.arrived.iter().zip(&self.open).all(|(arrived, open)| *arrived || !*open);
+        let complete = self
+            .arrived
+            .iter()
+            .zip(&self.open)
+            .all(|(arrived, open)| *arrived || !*open);
         if complete {
             self.arrived.fill(false);
             return Alignment::Complete;

@@ -75,7 +75,13 @@ impl Config {
     #[must_use]
     pub fn budget(&self) -> Budget {
         let eighth = self.memory_bytes / 8;
-        Budget { maps_bytes: eighth * 2, dirty_bytes: eighth, outputs_bytes: eighth, backend_bytes: eighth * 2, producer_bytes: eighth }
+        Budget {
+            maps_bytes: eighth * 2,
+            dirty_bytes: eighth,
+            outputs_bytes: eighth,
+            backend_bytes: eighth * 2,
+            producer_bytes: eighth,
+        }
     }
 }
 

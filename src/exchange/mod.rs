@@ -1,5 +1,5 @@
 //! Spreads records over keyed lanes by key group, through bounded channels that also carry barriers and watermarks.
-use crate::types::{Header, Headers, KeyGroups, Origin, TimestampMs};
+use crate::types::{Header, Headers, KeyGroups, Origin, OwnedOriginal, TimestampMs};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Extra {
     /// The record's headers.
     pub headers: Vec<Header>,
     /// The record's key and value as they lay on the topic.
-    pub original: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+    pub original: Option<OwnedOriginal>,
 }
 
 impl Headers for Extra {
@@ -55,7 +55,11 @@ pub struct Batch<T> {
 
 impl<T> Default for Batch<T> {
     fn default() -> Self {
-        Batch { keys: Keys::default(), records: Vec::new(), watermark: i64::MIN }
+        Batch {
+            keys: Keys::default(),
+            records: Vec::new(),
+            watermark: i64::MIN,
+        }
     }
 }
 
@@ -95,17 +99,21 @@ pub enum Message<T, B> {
 #[error("the lane at the other end of the exchange has ended")]
 pub struct LaneGone;
 
+/// The inputs of one lane, one per upstream lane.
+type LaneInputs<T, B> = Vec<Receiver<Message<T, B>>>;
 type Channel<T, B> = (Sender<Message<T, B>>, Receiver<Message<T, B>>);
 
 /// Connects the lanes of one exchange while they are being built.
 #[derive(Debug)]
 pub struct Hub<T, B> {
-    inputs: Mutex<Vec<Vec<Receiver<Message<T, B>>>>>,
+    inputs: Mutex<Vec<LaneInputs<T, B>>>,
 }
 
 impl<T, B> Default for Hub<T, B> {
     fn default() -> Self {
-        Hub { inputs: Mutex::new(Vec::new()) }
+        Hub {
+            inputs: Mutex::new(Vec::new()),
+        }
     }
 }
 
@@ -122,7 +130,12 @@ impl<T, B: Copy> Hub<T, B> {
             lane.push(receiver);
         }
         let pending = senders.iter().map(|_| Batch::default()).collect();
-        Router { senders, pending, groups, watermark: i64::MIN }
+        Router {
+            senders,
+            pending,
+            groups,
+            watermark: i64::MIN,
+        }
     }
 
     /// The inputs of one downstream lane; every upstream lane must be connected by now.
@@ -156,11 +169,21 @@ impl<T, B: Copy> Router<T, B> {
         value: T,
     ) -> Result<(), LaneGone> {
         let hash = self.groups.hash(key);
-        let lane = self.groups.lane_of(self.groups.group_of(hash), self.senders.len() as u32) as usize;
+        let lane = self
+            .groups
+            .lane_of(self.groups.group_of(hash), self.senders.len() as u32) as usize;
         let batch = &mut self.pending[lane];
         let key_start = batch.keys.arena.len() as u32;
         batch.keys.arena.extend_from_slice(key);
-        batch.records.push(Envelope { key_start, key_len: key.len() as u32, hash, timestamp, origin, extra, value });
+        batch.records.push(Envelope {
+            key_start,
+            key_len: key.len() as u32,
+            hash,
+            timestamp,
+            origin,
+            extra,
+            value,
+        });
         if batch.records.len() >= BATCH_RECORDS_MAX || batch.keys.arena.len() > BATCH_KEY_BYTES_MAX {
             self.flush_lane(lane)?;
         }
@@ -169,7 +192,9 @@ impl<T, B: Copy> Router<T, B> {
 
     fn flush_lane(&mut self, lane: usize) -> Result<(), LaneGone> {
         let fresh = Batch {
-            keys: Keys { arena: Vec::with_capacity(self.pending[lane].keys.arena.len()) },
+            keys: Keys {
+                arena: Vec::with_capacity(self.pending[lane].keys.arena.len()),
+            },
             records: Vec::with_capacity(self.pending[lane].records.len()),
             watermark: i64::MIN,
         };

@@ -2,7 +2,11 @@ use super::*;
 use crate::types::Partitioner;
 
 fn origin(offset: i64) -> Origin {
-    Origin { source: 0, partition: 0, offset }
+    Origin {
+        source: 0,
+        partition: 0,
+        offset,
+    }
 }
 
 fn groups() -> KeyGroups {
@@ -16,7 +20,9 @@ fn records_of_a_key_go_to_one_lane_in_order_and_before_the_barrier() {
     let mut lanes = [hub.take_inputs(0), hub.take_inputs(1)];
     for offset in 0..100 {
         let key = format!("k{}", offset % 7);
-        router.send(key.as_bytes(), 0, origin(offset), None, offset).expect("lanes are there");
+        router
+            .send(key.as_bytes(), 0, origin(offset), None, offset)
+            .expect("lanes are there");
     }
     router.barrier(1, 42).expect("lanes are there");
     let mut seen: std::collections::HashMap<String, (usize, Vec<i64>)> = Default::default();
@@ -51,10 +57,19 @@ fn a_held_input_waits_and_an_ended_one_is_told() {
     let mut inputs = hub.take_inputs(0);
     first.send(b"a", 0, origin(0), None, 1).expect("lane is there");
     first.flush(0).expect("lane is there");
-    assert!(matches!(inputs.next(|i| i == 0, Duration::from_millis(1)), Arrival::Nothing));
-    assert!(matches!(inputs.next(|_| false, Duration::from_millis(1)), Arrival::Message(0, _)));
+    assert!(matches!(
+        inputs.next(|i| i == 0, Duration::from_millis(1)),
+        Arrival::Nothing
+    ));
+    assert!(matches!(
+        inputs.next(|_| false, Duration::from_millis(1)),
+        Arrival::Message(0, _)
+    ));
     drop(second);
-    assert!(matches!(inputs.next(|i| i == 0, Duration::from_millis(1)), Arrival::Ended(1)));
+    assert!(matches!(
+        inputs.next(|i| i == 0, Duration::from_millis(1)),
+        Arrival::Ended(1)
+    ));
 }
 
 #[test]

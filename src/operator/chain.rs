@@ -53,7 +53,9 @@ impl<T: Clone + 'static> FanOut<T> {
 
 impl<T: Clone> Push<T> for FanOut<T> {
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
-        let Some((last, firsts)) = self.nexts.split_last_mut() else { return Ok(()) };
+        let Some((last, firsts)) = self.nexts.split_last_mut() else {
+            return Ok(());
+        };
         for next in firsts {
             next.push(item.clone(), meta, lane)?;
         }
@@ -61,7 +63,9 @@ impl<T: Clone> Push<T> for FanOut<T> {
     }
     fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         let keys: Vec<KeyRef<'_>> = keys.collect();
-        self.nexts.iter_mut().try_for_each(|n| n.prefetch(&mut keys.iter().copied()))
+        self.nexts
+            .iter_mut()
+            .try_for_each(|n| n.prefetch(&mut keys.iter().copied()))
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
         self.nexts.iter_mut().try_for_each(|n| n.end_batch(applied, lane))

@@ -14,13 +14,17 @@ pub struct Outs<T> {
 
 impl<T> Clone for Outs<T> {
     fn clone(&self) -> Self {
-        Outs { factories: Arc::clone(&self.factories) }
+        Outs {
+            factories: Arc::clone(&self.factories),
+        }
     }
 }
 
 impl<T> Default for Outs<T> {
     fn default() -> Self {
-        Outs { factories: Arc::default() }
+        Outs {
+            factories: Arc::default(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
 use crate::telemetry::Metrics;
 use crate::types::output::{OutputFrames, encode_headers};
-use crate::types::{Clock, Header, Headers, KeyGroup, KeyGroups, Origin, OutputRef, Shard, TimestampMs};
+use crate::types::{Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs};
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub struct Meta<'a> {
     /// Headers of the record that caused this item.
     pub headers: &'a dyn Headers,
     /// Original key and value, where they are kept for dead letters.
-    pub original: Option<(Option<&'a [u8]>, Option<&'a [u8]>)>,
+    pub original: Option<Original<'a>>,
 }
 
 /// What to do with a record that a step refuses.
@@ -143,7 +143,13 @@ impl LaneContext {
     #[must_use]
     pub fn new(setup: LaneSetup) -> LaneContext {
         let share = LaneShare::new(0, setup.groups.shards, setup.watermark);
-        LaneContext { watermark: setup.watermark, setup, outputs: share.outputs, outbox: share.outbox, records: 0 }
+        LaneContext {
+            watermark: setup.watermark,
+            setup,
+            outputs: share.outputs,
+            outbox: share.outbox,
+            records: 0,
+        }
     }
 
     /// Takes an output of the item described by `meta`.
@@ -156,7 +162,11 @@ impl LaneContext {
             Some(SinkRoute::Log { max_bytes }) => {
                 if size > *max_bytes && !self.setup.faults.broken("EP-8") {
                     let message = format!("output of {size} bytes, its sink takes {max_bytes}");
-                    let record = BadRecord { reason: BadReason::TooLarge, step: step.to_owned(), message };
+                    let record = BadRecord {
+                        reason: BadReason::TooLarge,
+                        step: step.to_owned(),
+                        message,
+                    };
                     return Err(super::StepError::Bad(record));
                 }
                 self.push_log_output(out, meta.shard, size)?;
@@ -202,7 +212,9 @@ impl LaneContext {
                 })
                 .map_err(|e| LaneError::Send(e.to_string()))?;
             if !frames.is_empty() {
-                eager.send(frames).map_err(|_| LaneError::Send("the sender has ended".to_owned()))?;
+                eager
+                    .send(frames)
+                    .map_err(|_| LaneError::Send("the sender has ended".to_owned()))?;
             }
         }
         self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
@@ -233,7 +245,12 @@ impl LaneContext {
             BadRecordPolicy::DeadLetter(sink) => self.dead_letter(sink, &topic, &record, meta),
             BadRecordPolicy::Fail => {
                 let Origin { partition, offset, .. } = meta.origin;
-                Err(LaneError::Bad { topic, partition, offset, record })
+                Err(LaneError::Bad {
+                    topic,
+                    partition,
+                    offset,
+                    record,
+                })
             }
         }
     }
@@ -241,7 +258,10 @@ impl LaneContext {
     fn dead_letter(&mut self, sink: u16, topic: &str, record: &BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
         let mut headers = meta.headers.to_vec();
         let mut add = |key: &str, value: String| {
-            headers.push(Header { key: format!("keyfold.{key}"), value: Some(value.into_bytes()) });
+            headers.push(Header {
+                key: format!("keyfold.{key}"),
+                value: Some(value.into_bytes()),
+            });
         };
         add("topic", topic.to_owned());
         add("partition", meta.origin.partition.to_string());
@@ -250,7 +270,10 @@ impl LaneContext {
         add("reason", record.reason.label().to_owned());
         add("error", record.message.chars().take(1024).collect());
         add("time", self.setup.clock.now_ms().to_string());
-        let (key, value) = meta.original.unwrap_or((meta.key, None));
+        let Original { key, value } = meta.original.unwrap_or(Original {
+            key: meta.key,
+            value: None,
+        });
         let mut encoded = encode_headers(&headers);
         let max = match self.setup.sinks.get(usize::from(sink)) {
             Some(SinkRoute::Log { max_bytes }) => *max_bytes,
@@ -259,15 +282,29 @@ impl LaneContext {
         let size = |encoded: &[u8]| key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + encoded.len();
         // A dead letter never fails for its size: the provenance says where the original lies.
         let (key, value) = if size(&encoded) > max {
-            headers.push(Header { key: "keyfold.omitted".to_owned(), value: Some(b"too large".to_vec()) });
+            headers.push(Header {
+                key: "keyfold.omitted".to_owned(),
+                value: Some(b"too large".to_vec()),
+            });
             headers.retain(|h| h.key.starts_with("keyfold."));
             encoded = encode_headers(&headers);
             (None, None)
         } else {
             (key, value)
         };
-        let timestamp = if (0..=self.latest_timestamp()).contains(&meta.timestamp) { meta.timestamp } else { -1 };
-        let out = OutputRef { sink, timestamp, partition: -1, key, value, headers: &encoded };
+        let timestamp = if (0..=self.latest_timestamp()).contains(&meta.timestamp) {
+            meta.timestamp
+        } else {
+            -1
+        };
+        let out = OutputRef {
+            sink,
+            timestamp,
+            partition: -1,
+            key,
+            value,
+            headers: &encoded,
+        };
         match self.emit(&out, meta, &record.step) {
             Ok(()) => Ok(()),
             Err(super::StepError::Lane(e)) => Err(e),
@@ -283,6 +320,9 @@ impl LaneContext {
     /// The largest timestamp that a record may have now.
     #[must_use]
     pub fn latest_timestamp(&self) -> TimestampMs {
-        self.setup.clock.now_ms().saturating_add(self.setup.max_future.as_millis() as i64)
+        self.setup
+            .clock
+            .now_ms()
+            .saturating_add(self.setup.max_future.as_millis() as i64)
     }
 }

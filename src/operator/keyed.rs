@@ -38,7 +38,11 @@ impl<T, S, U> Aggregate<T, S, U> {
 
 /// The key of the record at hand.
 pub(super) fn key_of<'a>(meta: &Meta<'a>) -> KeyRef<'a> {
-    KeyRef { group: meta.group, hash: meta.hash, bytes: meta.key.unwrap_or_default() }
+    KeyRef {
+        group: meta.group,
+        hash: meta.hash,
+        bytes: meta.key.unwrap_or_default(),
+    }
 }
 
 impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
@@ -46,11 +50,16 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
         let key = key_of(meta);
         let (out, timestamp) = match &self.updater {
             Updater::Sure(update) => self.map.update(key, meta.timestamp, |value| update(value, item))?,
-            Updater::May(update) => {
-                self.map.try_update(key, meta.timestamp, |value| update(value, item))?.map_err(|message| {
-                    StepError::Bad(BadRecord { reason: BadReason::User, step: self.id.clone(), message })
-                })?
-            }
+            Updater::May(update) => self
+                .map
+                .try_update(key, meta.timestamp, |value| update(value, item))?
+                .map_err(|message| {
+                    StepError::Bad(BadRecord {
+                        reason: BadReason::User,
+                        step: self.id.clone(),
+                        message,
+                    })
+                })?,
         };
         self.next.push(out, &Meta { timestamp, ..*meta }, lane)
     }

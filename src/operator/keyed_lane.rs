@@ -7,7 +7,7 @@ use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
 use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
 use crate::state::KeyRef;
-use crate::types::{Headers, KeyGroups, NoHeaders, TimestampMs};
+use crate::types::{Headers, KeyGroups, NoHeaders, OwnedOriginal, TimestampMs};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -49,14 +49,21 @@ impl<T> TypedLane<T> {
         let hold = setup.guarantee == Guarantee::ExactlyOnce;
         let aligner = Aligner::new(inputs.len(), hold);
         let watermarks = vec![i64::MIN; inputs.len()];
-        TypedLane { inputs, aligner, watermarks, chain, context: LaneContext::new(setup) }
+        TypedLane {
+            inputs,
+            aligner,
+            watermarks,
+            chain,
+            context: LaneContext::new(setup),
+        }
     }
 
     fn batch(&mut self, input: usize, batch: Batch<T>) -> Result<(), LaneError> {
         let groups = self.context.setup.groups;
         let watermark = batch.watermark;
         let (keys, records) = batch.into_parts();
-        self.chain.prefetch(&mut records.iter().map(|r| key_ref(&groups, &keys, r)))?;
+        self.chain
+            .prefetch(&mut records.iter().map(|r| key_ref(&groups, &keys, r)))?;
         let count = records.len() as u64;
         for record in records {
             self.record(&groups, &keys, record)?;
@@ -87,7 +94,7 @@ impl<T> TypedLane<T> {
             group: key.group,
             shard: groups.shard_of(key.group),
             headers,
-            original: extra.and_then(|e| e.original.as_ref()).map(|(k, v)| (k.as_deref(), v.as_deref())),
+            original: extra.and_then(|e| e.original.as_ref()).map(OwnedOriginal::borrow),
         };
         match self.chain.push(record.value, &meta, &mut self.context) {
             Ok(()) => Ok(()),
@@ -105,7 +112,8 @@ impl<T> TypedLane<T> {
     fn cut(&mut self, epoch: u64) -> Result<LaneStep, LaneError> {
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        self.chain.barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        self.chain
+            .barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
         self.context.send_eagerly()?;
         self.context.hand_over(&mut share);
         self.context.setup.gauges.dirty_bytes.store(0, Ordering::Relaxed);
@@ -114,7 +122,11 @@ impl<T> TypedLane<T> {
 }
 
 fn key_ref<'a, T>(groups: &KeyGroups, keys: &'a Keys, record: &Envelope<T>) -> KeyRef<'a> {
-    KeyRef { group: groups.group_of(record.hash), hash: record.hash, bytes: keys.of(record) }
+    KeyRef {
+        group: groups.group_of(record.hash),
+        hash: record.hash,
+        bytes: keys.of(record),
+    }
 }
 
 impl<T> KeyedLane for TypedLane<T> {
@@ -139,7 +151,11 @@ impl<T> KeyedLane for TypedLane<T> {
             // A source lane ends only when the run ends: no epoch is cut any more.
             Arrival::Ended(input) => {
                 self.aligner.end(input);
-                Ok(if self.aligner.ended() { LaneStep::Ended } else { LaneStep::Worked })
+                Ok(if self.aligner.ended() {
+                    LaneStep::Ended
+                } else {
+                    LaneStep::Worked
+                })
             }
         }
     }

@@ -28,9 +28,22 @@ pub type StateIds = HashMap<(String, String), StateId>;
 /// Makes one lane's map of a state.
 #[must_use]
 pub fn lane_map<S>(setup: &LaneSetup, operator: &str, name: &str, codec: Arc<dyn Codec<S>>) -> TypedMap<S> {
-    let id = setup.state_ids.get(&(operator.to_owned(), name.to_owned())).copied().unwrap_or(StateId(0));
-    let limits = MapLimits { bytes_max: setup.map_bytes_max };
-    TypedMap::new(id, format!("{operator}/{name}"), codec, setup.groups, setup.backends.clone(), limits)
+    let id = setup
+        .state_ids
+        .get(&(operator.to_owned(), name.to_owned()))
+        .copied()
+        .unwrap_or(StateId(0));
+    let limits = MapLimits {
+        bytes_max: setup.map_bytes_max,
+    };
+    TypedMap::new(
+        id,
+        format!("{operator}/{name}"),
+        codec,
+        setup.groups,
+        setup.backends.clone(),
+        limits,
+    )
 }
 
 /// A user's keyed operator; one instance per lane, made by the factory given to `process`.
@@ -120,7 +133,11 @@ struct Current {
 
 impl Current {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef { group: KeyGroup(self.group), hash: self.hash, bytes: &self.bytes }
+        KeyRef {
+            group: KeyGroup(self.group),
+            hash: self.hash,
+            bytes: &self.bytes,
+        }
     }
 }
 
@@ -131,7 +148,9 @@ pub struct ValueState<S> {
 
 impl<S> Clone for ValueState<S> {
     fn clone(&self) -> Self {
-        ValueState { cell: Rc::clone(&self.cell) }
+        ValueState {
+            cell: Rc::clone(&self.cell),
+        }
     }
 }
 
@@ -247,7 +266,10 @@ impl StateScope {
     /// For a lane.
     #[must_use]
     pub fn of_lane(operator: &str, setup: &LaneSetup) -> StateScope {
-        StateScope { setup: Some(setup.clone()), ..StateScope::declaring(operator) }
+        StateScope {
+            setup: Some(setup.clone()),
+            ..StateScope::declaring(operator)
+        }
     }
 
     /// What was declared.
@@ -275,7 +297,11 @@ impl StateScope {
                 TypedMap::new(StateId(0), name, codec, groups, Vec::new(), MapLimits { bytes_max: 0 })
             }
         };
-        let cell = Rc::new(RefCell::new(ValueCell { map, current: Rc::clone(&self.current), undo: None }));
+        let cell = Rc::new(RefCell::new(ValueCell {
+            map,
+            current: Rc::clone(&self.current),
+            undo: None,
+        }));
         self.cells.push(Rc::clone(&cell) as Rc<dyn StateCell>);
         ValueState { cell }
     }
@@ -294,7 +320,13 @@ impl<P, U> Process<P, U> {
     /// `scope` is the one that `user` was made with.
     #[must_use]
     pub fn new(id: String, user: P, scope: StateScope, next: Box<dyn Push<U>>) -> Self {
-        Process { id, user, scope, next, emitted: Vec::new() }
+        Process {
+            id,
+            user,
+            scope,
+            next,
+            emitted: Vec::new(),
+        }
     }
 
     fn set_current(&self, meta: &Meta<'_>) {
@@ -311,8 +343,17 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
         self.set_current(meta);
         self.emitted.clear();
-        let topic = lane.setup.sources.get(usize::from(meta.origin.source)).map_or("", |s| s.topic.as_str());
-        let mut context = ProcessContext { meta, topic, watermark: lane.watermark, emitted: &mut self.emitted };
+        let topic = lane
+            .setup
+            .sources
+            .get(usize::from(meta.origin.source))
+            .map_or("", |s| s.topic.as_str());
+        let mut context = ProcessContext {
+            meta,
+            topic,
+            watermark: lane.watermark,
+            emitted: &mut self.emitted,
+        };
         let result = self.user.process(item, &mut context);
         let undo = result.is_err();
         self.scope.cells.iter().try_for_each(|cell| cell.settle(undo))?;
@@ -320,12 +361,18 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
             Ok(()) => {}
             Err(ProcessError::State(e)) => return Err(e.into()),
             Err(ProcessError::Refused(message)) => {
-                let record = BadRecord { reason: BadReason::User, step: self.id.clone(), message };
+                let record = BadRecord {
+                    reason: BadReason::User,
+                    step: self.id.clone(),
+                    message,
+                };
                 return Err(StepError::Bad(record));
             }
         }
         let next = &mut self.next;
-        self.emitted.drain(..).try_for_each(|(out, timestamp)| next.push(out, &Meta { timestamp, ..*meta }, lane))
+        self.emitted
+            .drain(..)
+            .try_for_each(|(out, timestamp)| next.push(out, &Meta { timestamp, ..*meta }, lane))
     }
     fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         let keys: Vec<KeyRef<'_>> = keys.collect();
@@ -348,4 +395,3 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
         self.scope.cells.iter().map(|c| c.dirty_bytes()).sum::<usize>() + self.next.dirty_bytes()
     }
 }
-

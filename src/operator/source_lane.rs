@@ -5,7 +5,7 @@ use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
-use crate::types::{KeyGroup, Origin, Position, RecordRef, TimestampMs};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,7 +44,11 @@ pub struct Decoder<T> {
 impl<T> SourceChain for Decoder<T> {
     fn record(&mut self, record: &RecordRef<'_>, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
         let item = (self.decode)(record).map_err(|message| {
-            StepError::Bad(BadRecord { reason: BadReason::Decode, step: self.id.clone(), message })
+            StepError::Bad(BadRecord {
+                reason: BadReason::Decode,
+                step: self.id.clone(),
+                message,
+            })
         })?;
         self.next.push(item, meta, lane)
     }
@@ -83,10 +87,22 @@ impl SourceLane {
     pub fn new(source: u16, chain: Box<dyn SourceChain>, setup: LaneSetup, positions: &[Position]) -> SourceLane {
         let partitions = positions
             .iter()
-            .map(|p| PartitionState { position: p.clone(), latest: i64::MIN, idle: false })
+            .map(|p| PartitionState {
+                position: p.clone(),
+                latest: i64::MIN,
+                idle: false,
+            })
             .collect();
         let context = LaneContext::new(setup);
-        SourceLane { source, chain, context, partitions, latest_allowed: 0, handed_out: 0, failed: None }
+        SourceLane {
+            source,
+            chain,
+            context,
+            partitions,
+            latest_allowed: 0,
+            handed_out: 0,
+            failed: None,
+        }
     }
 
     /// Before a poll of the reader.
@@ -107,7 +123,11 @@ impl SourceLane {
             return Ok(false);
         }
         self.advance_watermark();
-        self.context.setup.gauges.records.fetch_add(self.handed_out, Ordering::Relaxed);
+        self.context
+            .setup
+            .gauges
+            .records
+            .fetch_add(self.handed_out, Ordering::Relaxed);
         self.context.records += self.handed_out;
         let applied = self.context.setup.applied.load(Ordering::Acquire);
         self.chain.end_batch(applied, &mut self.context)?;
@@ -123,7 +143,8 @@ impl SourceLane {
         self.advance_watermark();
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        self.chain.barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        self.chain
+            .barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
         self.context.send_eagerly()?;
         share.positions = self.partitions.iter().map(|p| p.position.clone()).collect();
         self.context.hand_over(&mut share);
@@ -147,12 +168,26 @@ impl SourceLane {
         } else {
             format!("timestamp {timestamp} is more than max_future ahead of the clock")
         };
-        let step = self.context.setup.sources.get(usize::from(self.source)).map(|s| s.id.clone()).unwrap_or_default();
-        Err(StepError::Bad(BadRecord { reason: BadReason::Timestamp, step, message }))
+        let step = self
+            .context
+            .setup
+            .sources
+            .get(usize::from(self.source))
+            .map(|s| s.id.clone())
+            .unwrap_or_default();
+        Err(StepError::Bad(BadRecord {
+            reason: BadReason::Timestamp,
+            step,
+            message,
+        }))
     }
 
     fn take(&mut self, index: usize, record: &RecordRef<'_>) -> Result<(), LaneError> {
-        let origin = Origin { source: self.source, partition: record.partition, offset: record.offset };
+        let origin = Origin {
+            source: self.source,
+            partition: record.partition,
+            offset: record.offset,
+        };
         let meta = Meta {
             timestamp: record.timestamp,
             origin,
@@ -161,7 +196,10 @@ impl SourceLane {
             group: KeyGroup(0),
             shard: self.context.setup.groups.shard_of_partition(record.partition),
             headers: record.headers,
-            original: Some((record.key, record.value)),
+            original: Some(Original {
+                key: record.key,
+                value: record.value,
+            }),
         };
         let checked = self.check_timestamp(record.timestamp);
         let good_timestamp = checked.is_ok();
@@ -188,7 +226,9 @@ impl SourceLane {
 
 impl RecordSink for SourceLane {
     fn record(&mut self, record: &RecordRef<'_>) -> Flow {
-        let Some(index) = self.index_of(record.partition) else { return Flow::Continue };
+        let Some(index) = self.index_of(record.partition) else {
+            return Flow::Continue;
+        };
         // A reader may go back after a reset of its connection; what was taken once is not taken again.
         if record.offset < self.partitions[index].position.offset {
             self.context.setup.metrics.rewound();

@@ -22,7 +22,12 @@ impl<T, U> Stateless<T, U> {
     /// One lane's instance.
     #[must_use]
     pub fn new(id: String, expand: Expand<T, U>, next: Box<dyn Push<U>>) -> Self {
-        Stateless { id, expand, next, emitted: Vec::new() }
+        Stateless {
+            id,
+            expand,
+            next,
+            emitted: Vec::new(),
+        }
     }
 }
 
@@ -32,7 +37,11 @@ impl<T, U> Push<T> for Stateless<T, U> {
         let emitted = &mut self.emitted;
         emitted.clear();
         (self.expand)(item, &mut |out| emitted.push(out)).map_err(|message| {
-            StepError::Bad(BadRecord { reason: BadReason::User, step: self.id.clone(), message })
+            StepError::Bad(BadRecord {
+                reason: BadReason::User,
+                step: self.id.clone(),
+                message,
+            })
         })?;
         let next = &mut self.next;
         self.emitted.drain(..).try_for_each(|out| next.push(out, meta, lane))

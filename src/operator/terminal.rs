@@ -25,20 +25,32 @@ impl<T> KeyBy<T> {
     /// One lane's instance.
     #[must_use]
     pub fn new(id: String, key: KeyWriter<T>, router: Router<T, Barrier>) -> Self {
-        KeyBy { id, key, router, scratch: Vec::new() }
+        KeyBy {
+            id,
+            key,
+            router,
+            scratch: Vec::new(),
+        }
     }
 
     fn refusal(&self, reason: BadReason, message: String) -> StepError {
-        StepError::Bad(BadRecord { reason, step: self.id.clone(), message })
+        StepError::Bad(BadRecord {
+            reason,
+            step: self.id.clone(),
+            message,
+        })
     }
 }
 
 fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
     let headers = meta.headers.to_vec();
-    let policy = lane.setup.sources.get(usize::from(meta.origin.source)).map(|s| s.policy);
+    let policy = lane
+        .setup
+        .sources
+        .get(usize::from(meta.origin.source))
+        .map(|s| s.policy);
     let keep = matches!(policy, Some(BadRecordPolicy::DeadLetter(_)));
-    let own = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
-    let original = meta.original.filter(|_| keep).map(|(key, value)| (own(key), own(value)));
+    let original = meta.original.filter(|_| keep).map(|o| o.to_owned());
     (!headers.is_empty() || original.is_some()).then(|| Box::new(Extra { headers, original }))
 }
 
@@ -51,7 +63,9 @@ impl<T> Push<T> for KeyBy<T> {
             Err(message) => return Err(self.refusal(BadReason::Encode, message)),
         }
         let extra = extra_of(meta, lane);
-        self.router.send(&self.scratch, meta.timestamp, meta.origin, extra, item).map_err(StepError::from)
+        self.router
+            .send(&self.scratch, meta.timestamp, meta.origin, extra, item)
+            .map_err(StepError::from)
     }
     fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         Ok(())
@@ -60,7 +74,10 @@ impl<T> Push<T> for KeyBy<T> {
         Ok(self.router.flush(lane.watermark)?)
     }
     fn barrier(&mut self, barrier: Barrier, _share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
-        let barrier = Barrier { watermark: lane.watermark, ..barrier };
+        let barrier = Barrier {
+            watermark: lane.watermark,
+            ..barrier
+        };
         Ok(self.router.barrier(barrier, lane.watermark)?)
     }
     fn dirty_bytes(&self) -> usize {
@@ -98,7 +115,12 @@ impl<T> ToSink<T> {
     /// One lane's instance.
     #[must_use]
     pub fn new(id: String, sink: u16, encode: Encode<T>) -> Self {
-        ToSink { id, sink, encode, output: Output::default() }
+        ToSink {
+            id,
+            sink,
+            encode,
+            output: Output::default(),
+        }
     }
 
     fn prepare(&mut self, meta: &Meta<'_>) {
@@ -123,7 +145,11 @@ impl<T> Push<T> for ToSink<T> {
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
         self.prepare(meta);
         (self.encode)(&item, meta, &mut self.output).map_err(|message| {
-            StepError::Bad(BadRecord { reason: BadReason::Encode, step: self.id.clone(), message })
+            StepError::Bad(BadRecord {
+                reason: BadReason::Encode,
+                step: self.id.clone(),
+                message,
+            })
         })?;
         let headers = encode_headers(&self.output.headers);
         let out = OutputRef {

@@ -35,7 +35,12 @@ impl Patience {
     /// A retry loop of the step with this metric label.
     #[must_use]
     pub fn backoff(&self, step: &'static str) -> Backoff {
-        Backoff { patience: self.clone(), step, next: FIRST, stopping_since: None }
+        Backoff {
+            patience: self.clone(),
+            step,
+            next: FIRST,
+            stopping_since: None,
+        }
     }
 }
 

@@ -70,7 +70,13 @@ pub(super) struct Durable {
 impl Session {
     /// Before any session was opened.
     pub fn none() -> Session {
-        Session { incarnation: Incarnation(0), next_n: 1, stale: true, rebuilt_after_fence: false, reopened: false }
+        Session {
+            incarnation: Incarnation(0),
+            next_n: 1,
+            stale: true,
+            rebuilt_after_fence: false,
+            reopened: false,
+        }
     }
 }
 
@@ -96,8 +102,16 @@ impl CommitDriver {
         let broken = self.faults.broken("EP-2");
         let incarnation = if broken { Incarnation(1) } else { random_incarnation()? };
         self.instance.remember(incarnation)?;
-        let Session { rebuilt_after_fence, .. } = self.session;
-        self.session = Session { incarnation, next_n: 1, stale: false, rebuilt_after_fence, reopened: true };
+        let Session {
+            rebuilt_after_fence, ..
+        } = self.session;
+        self.session = Session {
+            incarnation,
+            next_n: 1,
+            stale: false,
+            rebuilt_after_fence,
+            reopened: true,
+        };
         self.faults.at("post_init")?;
         Ok(())
     }
@@ -105,7 +119,10 @@ impl CommitDriver {
     fn next_epoch_id(&mut self) -> EpochId {
         let n = self.session.next_n;
         self.session.next_n += 1;
-        EpochId { incarnation: self.session.incarnation, n }
+        EpochId {
+            incarnation: self.session.incarnation,
+            n,
+        }
     }
 
     fn header(&self, epoch: EpochId, genesis: bool) -> Header {
@@ -153,7 +170,11 @@ impl CommitDriver {
             self.settle_session(None)?;
         }
         let id = self.next_epoch_id();
-        let Epoch { genesis, shards, records } = epoch;
+        let Epoch {
+            genesis,
+            shards,
+            records,
+        } = epoch;
         let mut outputs = Vec::new();
         let mut sections = Vec::new();
         for mut shard in shards {
@@ -169,7 +190,8 @@ impl CommitDriver {
         if !named_first {
             self.write(id, &object)?;
         }
-        self.faults.at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
+        self.faults
+            .at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
         self.publish(&durable)?;
         if named_first {
             self.write(id, &object)?;
@@ -195,15 +217,29 @@ impl CommitDriver {
         };
         let claims: Vec<Claim> = sections.iter().map(claim).collect();
         let permit = may_publish(if self.faults.broken("EP-3") { &[] } else { &claims })?;
-        let pointer =
-            Pointer { job: self.identity.job, store: self.identity.store, epoch: id, footer: object.footer };
+        let pointer = Pointer {
+            job: self.identity.job,
+            store: self.identity.store,
+            epoch: id,
+            footer: object.footer,
+        };
         let mut positions = self.positions.clone();
         for p in sections.iter().flat_map(|s| &s.positions) {
             positions.insert((p.topic.clone(), p.partition), p.clone());
         }
-        let entry = |position| CommitEntry { position, pointer: pointer.to_string() };
+        let entry = |position| CommitEntry {
+            position,
+            pointer: pointer.to_string(),
+        };
         let entries = positions.into_values().map(entry).collect();
-        Ok(Durable { pointer, parent: self.pointer, outputs, entries, records, _permit: permit })
+        Ok(Durable {
+            pointer,
+            parent: self.pointer,
+            outputs,
+            entries,
+            records,
+            _permit: permit,
+        })
     }
 
     /// Makes the object durable. No transaction is open meanwhile; tried again, as it is, until it works.
@@ -230,14 +266,21 @@ impl CommitDriver {
         self.links.extend(object.links.iter().copied());
         let by_partition = |e: &CommitEntry| ((e.position.topic.clone(), e.position.partition), e.position.clone());
         self.positions = durable.entries.iter().map(by_partition).collect();
-        self.progress.add_committed(durable.pointer.epoch.to_string(), durable.records);
+        self.progress
+            .add_committed(durable.pointer.epoch.to_string(), durable.records);
     }
 
     fn apply(&self, epoch: EpochId, object: &EncodedObject, sections: &[Section]) -> Result<(), RuntimeError> {
         let started = self.patience.clock.elapsed();
         for section in sections {
-            let Some(backend) = self.backends.get(section.shard.0 as usize) else { continue };
-            let applied = Applied { sequence: section.sequence, epoch, footer: object.footer };
+            let Some(backend) = self.backends.get(section.shard.0 as usize) else {
+                continue;
+            };
+            let applied = Applied {
+                sequence: section.sequence,
+                epoch,
+                footer: object.footer,
+            };
             let mut backoff = self.patience.backoff("apply");
             loop {
                 match backend.apply(&mut section.changes.iter(), &applied) {
@@ -247,7 +290,9 @@ impl CommitDriver {
                 }
             }
         }
-        self.patience.metrics.applied(self.patience.clock.elapsed().saturating_sub(started));
+        self.patience
+            .metrics
+            .applied(self.patience.clock.elapsed().saturating_sub(started));
         Ok(())
     }
 
@@ -256,7 +301,10 @@ impl CommitDriver {
     /// # Errors
     /// [`RuntimeError::LocalCopy`]
     pub fn flush(&self) -> Result<(), RuntimeError> {
-        self.backends.iter().try_for_each(|b| b.flush()).map_err(RuntimeError::from)
+        self.backends
+            .iter()
+            .try_for_each(|b| b.flush())
+            .map_err(RuntimeError::from)
     }
 
     /// Ordered end: the session is closed, nothing is left.

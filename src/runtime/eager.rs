@@ -19,8 +19,14 @@ impl Eager {
     pub fn start(sender: Box<dyn EagerSender>) -> std::io::Result<Eager> {
         let (frames, incoming) = bounded(QUEUE);
         let (drain, drains) = bounded(1);
-        let thread = std::thread::Builder::new().name("eager".to_owned()).spawn(move || run(sender, &incoming, &drains))?;
-        Ok(Eager { frames, drain, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("eager".to_owned())
+            .spawn(move || run(sender, &incoming, &drains))?;
+        Ok(Eager {
+            frames,
+            drain,
+            thread: Some(thread),
+        })
     }
 
     /// Waits until everything that lanes have handed over so far was acknowledged. Called after every lane's share is in.

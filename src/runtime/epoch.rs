@@ -47,7 +47,11 @@ impl Standing {
     #[must_use]
     pub fn new(groups: KeyGroups, positions: &[Position], watermarks: Vec<Option<TimestampMs>>) -> Standing {
         let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
-        Standing { groups, positions: positions.iter().map(by_partition).collect(), watermarks }
+        Standing {
+            groups,
+            positions: positions.iter().map(by_partition).collect(),
+            watermarks,
+        }
     }
 
     /// The positions of one shard.
@@ -67,7 +71,11 @@ impl Standing {
     #[must_use]
     pub fn genesis(&self) -> Epoch {
         let shards = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
-        Epoch { genesis: true, shards, records: 0 }
+        Epoch {
+            genesis: true,
+            shards,
+            records: 0,
+        }
     }
 
     fn shard_epoch(&self, shard: Shard) -> ShardEpoch {
@@ -85,9 +93,19 @@ impl Standing {
     pub fn advance(&mut self, shares: Vec<LaneShare>) -> Epoch {
         let moved = self.move_positions(&shares);
         let raised = self.raise_watermarks(&shares);
-        let records = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.records).sum();
+        let records = shares
+            .iter()
+            .filter(|s| !s.positions.is_empty())
+            .map(|s| s.records)
+            .sum();
         let mut shards: Vec<ShardEpoch> = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
-        for LaneShare { changes, outputs, outbox, .. } in shares {
+        for LaneShare {
+            changes,
+            outputs,
+            outbox,
+            ..
+        } in shares
+        {
             for (shard, changes) in shards.iter_mut().zip(changes) {
                 if shard.changes.is_empty() {
                     shard.changes = changes;
@@ -95,15 +113,25 @@ impl Standing {
                     shard.changes.append(&changes);
                 }
             }
-            shards.iter_mut().zip(&outbox).for_each(|(shard, outbox)| shard.outbox.append(outbox));
-            let filled = shards.iter_mut().zip(outputs).filter(|(_, outputs)| !outputs.is_empty());
+            shards
+                .iter_mut()
+                .zip(&outbox)
+                .for_each(|(shard, outbox)| shard.outbox.append(outbox));
+            let filled = shards
+                .iter_mut()
+                .zip(outputs)
+                .filter(|(_, outputs)| !outputs.is_empty());
             filled.for_each(|(shard, outputs)| shard.outputs.push(outputs));
         }
         shards.retain(|s| {
             let index = s.shard.0 as usize;
             moved[index] || raised[index] || !s.changes.is_empty() || !s.outputs.is_empty() || !s.outbox.is_empty()
         });
-        Epoch { genesis: false, shards, records }
+        Epoch {
+            genesis: false,
+            shards,
+            records,
+        }
     }
 
     fn move_positions(&mut self, shares: &[LaneShare]) -> Vec<bool> {
@@ -120,7 +148,11 @@ impl Standing {
     }
 
     fn raise_watermarks(&mut self, shares: &[LaneShare]) -> Vec<bool> {
-        let lowest = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.watermark).min();
+        let lowest = shares
+            .iter()
+            .filter(|s| !s.positions.is_empty())
+            .map(|s| s.watermark)
+            .min();
         let lowest = lowest.filter(|w| *w != i64::MIN);
         let raise = |watermark: &mut Option<TimestampMs>| {
             let raised = lowest.is_some() && lowest > *watermark;
@@ -139,12 +171,21 @@ mod tests {
     use crate::types::Partitioner;
 
     fn position(partition: i32, offset: i64) -> Position {
-        Position { topic: "in".into(), partition, offset, leader_epoch: -1 }
+        Position {
+            topic: "in".into(),
+            partition,
+            offset,
+            leader_epoch: -1,
+        }
     }
 
     fn standing() -> Standing {
         let groups = KeyGroups::new(240, 2, Partitioner::Murmur2).expect("valid");
-        Standing::new(groups, &[position(0, 5), position(1, 7), position(2, 9)], vec![None, Some(3)])
+        Standing::new(
+            groups,
+            &[position(0, 5), position(1, 7), position(2, 9)],
+            vec![None, Some(3)],
+        )
     }
 
     #[test]

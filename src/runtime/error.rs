@@ -75,9 +75,10 @@ impl RuntimeError {
         match self {
             RuntimeError::Fenced(_) => ExitCode::Fenced,
             RuntimeError::Refused(_) | RuntimeError::CannotGoOn(_) | RuntimeError::Restore(_) => ExitCode::CannotGoOn,
-            RuntimeError::Lane { error: LaneError::Gone(_) | LaneError::Spill(_) | LaneError::Send(_), .. } => {
-                ExitCode::Failed
-            }
+            RuntimeError::Lane {
+                error: LaneError::Gone(_) | LaneError::Spill(_) | LaneError::Send(_),
+                ..
+            } => ExitCode::Failed,
             RuntimeError::Lane { .. } => ExitCode::CannotGoOn,
             RuntimeError::LocalCopy(StateError::Codec { .. }) => ExitCode::CannotGoOn,
             _ => ExitCode::Failed,

@@ -19,7 +19,10 @@ pub struct Instance {
 const REMEMBERED: usize = 32;
 
 fn error(path: &Path, reason: impl ToString) -> RuntimeError {
-    RuntimeError::StateDir { path: path.display().to_string(), reason: reason.to_string() }
+    RuntimeError::StateDir {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    }
 }
 
 impl Instance {
@@ -30,7 +33,12 @@ impl Instance {
     pub fn lock(dir: &Path) -> Result<Instance, RuntimeError> {
         fs::create_dir_all(dir).map_err(|e| error(dir, e))?;
         let path = dir.join("LOCK");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|e| error(&path, e))?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|e| error(&path, e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -44,7 +52,11 @@ impl Instance {
         let text = fs::read_to_string(dir.join("sessions")).unwrap_or_default();
         let parse = |line: &str| parse_hex_u64(line, "session").ok().map(Incarnation);
         let incarnations = text.lines().filter_map(parse).collect();
-        Ok(Instance { dir: dir.to_owned(), _lock: file, incarnations })
+        Ok(Instance {
+            dir: dir.to_owned(),
+            _lock: file,
+            incarnations,
+        })
     }
 
     /// Whether a session was held from this directory: as the directory is locked, its process is gone for certain.
@@ -80,7 +92,9 @@ impl Instance {
 pub fn random_incarnation() -> Result<Incarnation, RuntimeError> {
     let path = Path::new("/dev/urandom");
     let mut bytes = [0u8; 8];
-    File::open(path).and_then(|mut f| f.read_exact(&mut bytes)).map_err(|e| error(path, e))?;
+    File::open(path)
+        .and_then(|mut f| f.read_exact(&mut bytes))
+        .map_err(|e| error(path, e))?;
     Ok(Incarnation(u64::from_be_bytes(bytes)))
 }
 

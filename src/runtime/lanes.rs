@@ -94,7 +94,8 @@ impl Drop for Lanes<'_> {
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned())
 }
 
 /// Runs a lane's body; its error, or a panic of a user's function, becomes an event.
@@ -103,7 +104,10 @@ fn guard(name: &str, events: &Sender<Event>, body: impl FnOnce() -> Result<(), L
         // The lane at the other end has told why.
         Ok(Ok(())) | Ok(Err(LaneError::Gone(LaneGone))) => return,
         Ok(Err(error)) => error,
-        Err(panic) => LaneError::Panicked { lane: name.to_owned(), message: panic_text(panic.as_ref()) },
+        Err(panic) => LaneError::Panicked {
+            lane: name.to_owned(),
+            message: panic_text(panic.as_ref()),
+        },
     };
     let _ = events.send(Event::Failed(name.to_owned(), error));
 }
@@ -118,7 +122,12 @@ pub(super) fn start<'scope, 'env>(
 ) -> Result<Lanes<'scope>, RuntimeError> {
     let count = sources.len() + keyed.iter().map(Vec::len).sum::<usize>();
     let (sender, events) = bounded(count * 4 + 4);
-    let mut lanes = Lanes { commands: Vec::new(), events, count, handles: Vec::new() };
+    let mut lanes = Lanes {
+        commands: Vec::new(),
+        events,
+        count,
+        handles: Vec::new(),
+    };
     for start in sources {
         let (command, commands) = bounded(1);
         lanes.commands.push(command);
@@ -160,7 +169,14 @@ fn source_lane(
     commands: &Receiver<u64>,
     events: &Sender<Event>,
 ) -> Result<(), LaneError> {
-    let SourceStart { source, id, open, mut reader, positions, setup } = start;
+    let SourceStart {
+        source,
+        id,
+        open,
+        mut reader,
+        positions,
+        setup,
+    } = start;
     let chain = open(&setup);
     let mut lane = SourceLane::new(source, chain, setup, &positions);
     let _ = events.send(Event::Ready);

@@ -9,11 +9,11 @@
 //! ```
 pub mod backoff;
 pub mod commit;
+mod eager;
 pub mod epoch;
 pub mod error;
 pub mod instance;
 pub mod lanes;
-mod eager;
 mod outbox;
 mod processing;
 pub mod progress;

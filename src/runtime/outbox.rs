@@ -16,7 +16,10 @@ pub struct Outboxes {
 impl Outboxes {
     /// With the job's outbox sinks by sink index.
     pub fn new(sinks: Vec<(u16, Box<dyn OutboxSink>)>) -> Outboxes {
-        Outboxes { sinks, delivered: BTreeMap::new() }
+        Outboxes {
+            sinks,
+            delivered: BTreeMap::new(),
+        }
     }
 
     /// Every section of the shard up to this sequence has been delivered.

@@ -57,7 +57,11 @@ struct Loop<'a> {
 impl Processing<'_> {
     /// Runs until a stop, or until something ends it.
     pub fn run(self, runtime: &mut Runtime) -> Result<(), RuntimeError> {
-        let Processing { driver, standing, state_ids } = self;
+        let Processing {
+            driver,
+            standing,
+            state_ids,
+        } = self;
         let config = runtime.config.clone();
         let budget = config.budget();
         let outputs = OUTPUTS_PER_SECOND * config.transaction_timeout.as_secs().max(4) / 4;
@@ -66,7 +70,11 @@ impl Processing<'_> {
         let base = base_setup(runtime, driver, state_ids, &applied, eager.as_ref())?;
         let sources = open_sources(runtime, &base, &standing.all())?;
         let keyed = keyed_setups(runtime, &base);
-        let gauges = sources.iter().map(|s| &s.setup).chain(keyed.iter().flatten()).map(|s| s.gauges.clone());
+        let gauges = sources
+            .iter()
+            .map(|s| &s.setup)
+            .chain(keyed.iter().flatten())
+            .map(|s| s.gauges.clone());
         let gate = Gate {
             lanes: gauges.collect(),
             in_flight_bytes: AtomicUsize::new(0),
@@ -166,7 +174,9 @@ fn start_eager(driver: &mut CommitDriver, guarantee: Guarantee) -> Result<Option
     if guarantee == Guarantee::ExactlyOnce {
         return Ok(None);
     }
-    let Some(sender) = driver.log.eager_sender()? else { return Ok(None) };
+    let Some(sender) = driver.log.eager_sender()? else {
+        return Ok(None);
+    };
     let started = Eager::start(sender).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
     Ok(Some(started))
 }
@@ -184,8 +194,10 @@ fn base_setup(
     let segments = topology.segments.len().max(1);
     let lanes = config.keyed_lanes.max(1) as usize * segments + topology.sources.len() * config.source_lanes as usize;
     let maps = (topology.states.len() * config.keyed_lanes.max(1) as usize).max(1);
-    let spill = SpillDir::create(&config.state_dir.join("spill"))
-        .map_err(|e| RuntimeError::StateDir { path: e.path.clone(), reason: e.to_string() })?;
+    let spill = SpillDir::create(&config.state_dir.join("spill")).map_err(|e| RuntimeError::StateDir {
+        path: e.path.clone(),
+        reason: e.to_string(),
+    })?;
     let info = |s: &crate::topology::BuiltSource| SourceInfo {
         id: s.id.clone(),
         topic: s.source.topic(),
@@ -217,7 +229,12 @@ fn base_setup(
 
 fn named(base: &LaneSetup, name: &str, index: u32) -> LaneSetup {
     let gauges: Arc<LaneGauges> = Arc::default();
-    LaneSetup { name: format!("{name}-{index}"), index, gauges, ..base.clone() }
+    LaneSetup {
+        name: format!("{name}-{index}"),
+        index,
+        gauges,
+        ..base.clone()
+    }
 }
 
 fn keyed_setups(runtime: &Runtime, base: &LaneSetup) -> Vec<Vec<LaneSetup>> {
@@ -239,11 +256,21 @@ fn open_sources(
         let lanes = lanes_max.min(own.len()).max(1);
         let of_lane = |lane: usize| own.iter().skip(lane).step_by(lanes).map(|p| (*p).clone()).collect();
         let split: Vec<Vec<Position>> = (0..lanes).map(of_lane).collect();
-        let readers = built.source.open(&split).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+        let readers = built
+            .source
+            .open(&split)
+            .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
         for (lane, (reader, positions)) in readers.into_iter().zip(split).enumerate() {
             let setup = named(base, &built.id, lane as u32);
             let (id, open) = (built.id.clone(), built.open.clone());
-            starts.push(SourceStart { source: index as u16, id, open, reader, positions, setup });
+            starts.push(SourceStart {
+                source: index as u16,
+                id,
+                open,
+                reader,
+                positions,
+                setup,
+            });
         }
     }
     Ok(starts)
@@ -273,7 +300,9 @@ impl Loop<'_> {
             match lanes.events.recv_timeout(TICK) {
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
+                }
             }
         }
     }
@@ -281,7 +310,13 @@ impl Loop<'_> {
     fn report(&self, runtime: &Runtime) {
         // Source lanes come first in the gate; their records are those read.
         let sources = self.gate.lanes.len() - self.keyed_count(runtime);
-        let read = self.gate.lanes.iter().take(sources).map(|g| g.records.load(Ordering::Relaxed)).sum();
+        let read = self
+            .gate
+            .lanes
+            .iter()
+            .take(sources)
+            .map(|g| g.records.load(Ordering::Relaxed))
+            .sum();
         runtime.progress.set_read(read);
     }
 
@@ -309,9 +344,14 @@ impl Loop<'_> {
             let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
             changes + s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum::<usize>()
         };
-        self.gate.in_flight_bytes.store(shares.iter().map(bytes).sum(), Ordering::Relaxed);
+        self.gate
+            .in_flight_bytes
+            .store(shares.iter().map(bytes).sum(), Ordering::Relaxed);
         if let Some(eager) = &self.eager {
-            eager.drain().map_err(|why| RuntimeError::Lane { lane: "eager".to_owned(), error: LaneError::Send(why) })?;
+            eager.drain().map_err(|why| RuntimeError::Lane {
+                lane: "eager".to_owned(),
+                error: LaneError::Send(why),
+            })?;
         }
         let epoch = self.standing.advance(shares);
         if !epoch.shards.is_empty() {
@@ -341,7 +381,9 @@ impl Loop<'_> {
                 Ok(Event::Share(share)) => shares.push(*share),
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
                 Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => self.report(runtime),
-                Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
+                }
             }
         }
         Ok(shares)

@@ -2,7 +2,9 @@
 use super::commit::{CommitDriver, Durable};
 use super::error::RuntimeError;
 use crate::checkpoint::pointer::Pointer;
-use crate::checkpoint::protocol::{Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session};
+use crate::checkpoint::protocol::{
+    Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
+};
 use crate::sink::buffer::WalkError;
 use crate::sink::{CommitEntry, Committed, LogError, LogErrorKind};
 use crate::testing::faults::Injected;
@@ -56,7 +58,9 @@ impl CommitDriver {
         }
         self.session.rebuilt_after_fence = false;
         self.committed_at = self.patience.clock.elapsed();
-        self.patience.metrics.published(self.committed_at.saturating_sub(started), epoch.records);
+        self.patience
+            .metrics
+            .published(self.committed_at.saturating_sub(started), epoch.records);
         Ok(())
     }
 
@@ -66,10 +70,20 @@ impl CommitDriver {
     /// As for [`CommitDriver::commit`].
     pub fn recommit(&mut self) -> Result<(), RuntimeError> {
         let Some(pointer) = self.pointer else { return Ok(()) };
-        let entry = |p: &crate::types::Position| CommitEntry { position: p.clone(), pointer: pointer.to_string() };
+        let entry = |p: &crate::types::Position| CommitEntry {
+            position: p.clone(),
+            pointer: pointer.to_string(),
+        };
         let entries = self.positions.values().map(entry).collect();
         let permit = may_publish(&[])?;
-        let again = Durable { pointer, parent: Some(pointer), outputs: Vec::new(), entries, records: 0, _permit: permit };
+        let again = Durable {
+            pointer,
+            parent: Some(pointer),
+            outputs: Vec::new(),
+            entries,
+            records: 0,
+            _permit: permit,
+        };
         self.publish(&again)
     }
 
@@ -95,7 +109,13 @@ impl CommitDriver {
         let commit_took = clock.elapsed().saturating_sub(commit_started);
         self.faults.at("post_commit")?;
         let suspect = self.log.session_is_suspect();
-        Ok(PublishFacts { suspect, offsets_failed: false, commit_failed: false, offsets_took, commit_took })
+        Ok(PublishFacts {
+            suspect,
+            offsets_failed: false,
+            commit_failed: false,
+            offsets_took,
+            commit_took,
+        })
     }
 
     fn send_outputs(&mut self, epoch: &Durable) -> Result<(), Failure> {
@@ -219,7 +239,10 @@ impl CommitDriver {
         };
         self.patience.metrics.in_doubt();
         if verdict == Verdict::Foreign && !self.faults.broken("EP-7") {
-            return Err(RuntimeError::Fenced(format!("the committed pointer is {}", pointer_text(&committed))));
+            return Err(RuntimeError::Fenced(format!(
+                "the committed pointer is {}",
+                pointer_text(&committed)
+            )));
         }
         Ok(verdict)
     }

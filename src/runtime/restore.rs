@@ -34,7 +34,9 @@ impl Restore<'_> {
             let workers: Vec<_> = (0..RESTORERS).map(|_| scope.spawn(work)).collect();
             let mut all = Vec::new();
             for worker in workers {
-                let done = worker.join().map_err(|_| RuntimeError::CannotGoOn("a restore panicked".to_owned()))?;
+                let done = worker
+                    .join()
+                    .map_err(|_| RuntimeError::CannotGoOn("a restore panicked".to_owned()))?;
                 all.extend(done?);
             }
             Ok::<_, RuntimeError>(all)
@@ -45,7 +47,7 @@ impl Restore<'_> {
 
     /// One shard: from its local copy where that lies on the chain, else from empty. A damaged copy is thrown away.
     fn shard(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
-        match self.from_local_copy(shard, target) {
+        match self.catch_up(shard, target) {
             Err(RuntimeError::LocalCopy(StateError::Damaged { reason, .. })) => {
                 tracing::warn!(%shard, %reason, "local copy damaged, thrown away");
             }
@@ -55,16 +57,20 @@ impl Restore<'_> {
             result => return result,
         }
         self.backends.wipe(shard)?;
-        self.from_local_copy(shard, target)
+        self.catch_up(shard, target)
     }
 
-    fn from_local_copy(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
+    fn catch_up(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
         let backend = self.backends.open(shard)?;
         let tail = self.chain.plan(shard, target, backend.applied()?)?;
         let total = tail.links.len();
         let mut done = 0usize;
         self.chain.replay(&tail, |link, section| {
-            let applied = Applied { sequence: link.sequence, epoch: link.epoch, footer: link.footer };
+            let applied = Applied {
+                sequence: link.sequence,
+                epoch: link.epoch,
+                footer: link.footer,
+            };
             backend.apply(&mut section.changes.iter(), &applied)?;
             self.faults.at("mid_restore")?;
             self.progress.add_replayed();

@@ -13,7 +13,8 @@ use crate::checkpoint::chain::{Chain, ResolvedEpoch, store_knows};
 use crate::checkpoint::object::{ObjectReader, StateInfo};
 use crate::checkpoint::pointer::{Pointer, job_hash};
 use crate::checkpoint::protocol::{
-    Expected, Identity, SpareDecision, SpareFacts, Start, StartFacts, check_object, check_positions, decide_start, spare,
+    Expected, Identity, SpareDecision, SpareFacts, Start, StartFacts, check_object, check_positions, decide_start,
+    spare,
 };
 use crate::checkpoint::store::Layout;
 use crate::sink::{Committed, Log, OutboxSink};
@@ -48,24 +49,47 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let topics = topics(runtime)?;
     let config = &runtime.config;
     let shards = config.shards;
-    let g = config.max_parallelism.unwrap_or_else(|| KeyGroups::default_max_parallelism(shards));
+    let g = config
+        .max_parallelism
+        .unwrap_or_else(|| KeyGroups::default_max_parallelism(shards));
     let groups = KeyGroups::new(g, shards, config.partitioner).map_err(RuntimeError::CannotGoOn)?;
     let topology = &mut runtime.topology;
     let layout = Layout::new(&topology.job, &topology.stage).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
-    let partitions = |t: &TopicInfo| (0..t.partitions as i32).map(|p| (t.topic.clone(), p)).collect::<Vec<_>>();
+    let partitions = |t: &TopicInfo| {
+        (0..t.partitions as i32)
+            .map(|p| (t.topic.clone(), p))
+            .collect::<Vec<_>>()
+    };
     let stage = StageInfo {
         job: topology.job.clone(),
         stage: topology.stage.clone(),
         partitions: topics.iter().flat_map(partitions).collect(),
         targets: topology.log_targets(),
     };
-    let factory = runtime.log.take().ok_or_else(|| RuntimeError::CannotGoOn("this runtime has run".to_owned()))?;
+    let factory = runtime
+        .log
+        .take()
+        .ok_or_else(|| RuntimeError::CannotGoOn("this runtime has run".to_owned()))?;
     let log = factory(&stage)?;
-    let identity = Identity { job: job_hash(&stage.job, &stage.stage), store: runtime.store.id() };
-    let local = config.state_dir.join(format!("{}-{:016x}", stage.group(), identity.store));
+    let identity = Identity {
+        job: job_hash(&stage.job, &stage.stage),
+        store: runtime.store.id(),
+    };
+    let local = config
+        .state_dir
+        .join(format!("{}-{:016x}", stage.group(), identity.store));
     let backends = open_backends(runtime, &local)?;
     let outboxes = Some(take_outboxes(runtime));
-    Ok(Prepared { groups, topics, layout, identity, backends, instance: Some(instance), log: Some(log), outboxes })
+    Ok(Prepared {
+        groups,
+        topics,
+        layout,
+        identity,
+        backends,
+        instance: Some(instance),
+        log: Some(log),
+        outboxes,
+    })
 }
 
 fn topics(runtime: &mut Runtime) -> Result<Vec<TopicInfo>, RuntimeError> {
@@ -93,7 +117,11 @@ fn open_backends(runtime: &mut Runtime, dir: &Path) -> Result<Arc<dyn BackendFac
     {
         use crate::state::backend::rocksdb::{RocksFactory, RocksSettings};
         let bytes = runtime.config.budget().backend_bytes;
-        let settings = RocksSettings { block_cache_bytes: bytes / 2, write_buffer_bytes: bytes / 2, ..Default::default() };
+        let settings = RocksSettings {
+            block_cache_bytes: bytes / 2,
+            write_buffer_bytes: bytes / 2,
+            ..Default::default()
+        };
         Ok(Arc::new(RocksFactory::new(dir, settings, runtime.faults.clone())?))
     }
     #[cfg(not(feature = "rocksdb"))]
@@ -129,23 +157,36 @@ impl OutboxSink for Delivered {
         _: u64,
         _: &mut dyn Iterator<Item = crate::types::OutputRef<'_>>,
     ) -> Result<(), crate::sink::SinkError> {
-        Err(crate::sink::SinkError::Fatal("the driver has taken this sink".to_owned()))
+        Err(crate::sink::SinkError::Fatal(
+            "the driver has taken this sink".to_owned(),
+        ))
     }
 }
 
 pub(super) fn patience(runtime: &Runtime) -> Patience {
-    Patience { clock: runtime.clock.clone(), stop: runtime.stop.clone(), metrics: runtime.metrics.clone() }
+    Patience {
+        clock: runtime.clock.clone(),
+        stop: runtime.stop.clone(),
+        metrics: runtime.metrics.clone(),
+    }
 }
 
 /// One run: from the pointers to the end of processing.
 pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result<(), RuntimeError> {
     let (Some(log), Some(instance)) = (prepared.log.take(), prepared.instance.take()) else {
-        return Err(RuntimeError::CannotGoOn("the log was lost in an earlier run".to_owned()));
+        return Err(RuntimeError::CannotGoOn(
+            "the log was lost in an earlier run".to_owned(),
+        ));
     };
     let mut driver = driver(runtime, prepared, log, instance);
     let result = run_driver(runtime, prepared, &mut driver);
     runtime.progress.set_phase(Phase::Stopped);
-    let CommitDriver { mut log, instance, outboxes, .. } = driver;
+    let CommitDriver {
+        mut log,
+        instance,
+        outboxes,
+        ..
+    } = driver;
     if !matches!(&result, Err(RuntimeError::LocalCopy(_))) {
         log.close();
     }
@@ -191,11 +232,19 @@ fn new_states(runtime: &Runtime, known: &[StateInfo]) -> Vec<StateInfo> {
     let mut states = known.to_vec();
     let mut next = known.iter().map(|s| s.id).max().unwrap_or(0) + 1;
     for decl in &runtime.topology.states {
-        match states.iter_mut().find(|s| s.operator == decl.operator && s.name == decl.name) {
+        match states
+            .iter_mut()
+            .find(|s| s.operator == decl.operator && s.name == decl.name)
+        {
             Some(state) => state.schema.clone_from(&decl.schema),
             None => {
                 let (operator, name, schema) = (decl.operator.clone(), decl.name.clone(), decl.schema.clone());
-                states.push(StateInfo { id: next, operator, name, schema });
+                states.push(StateInfo {
+                    id: next,
+                    operator,
+                    name,
+                    schema,
+                });
                 next += 1;
             }
         }
@@ -218,8 +267,7 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     }
     driver.open_session()?;
     let committed = driver.read_committed()?;
-    let partitions: Vec<(String, i32)> =
-        committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
+    let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
     let facts = StartFacts {
         identity: prepared.identity,
         partitions: &partitions,
@@ -232,16 +280,28 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
         Start::Genesis => begin(runtime, prepared, driver)?,
         Start::Resume(pointer) => resume(runtime, prepared, driver, &committed, pointer)?,
     };
-    let state_ids = driver.expected.states.iter().map(|s| ((s.operator.clone(), s.name.clone()), StateId(s.id)));
+    let state_ids = driver
+        .expected
+        .states
+        .iter()
+        .map(|s| ((s.operator.clone(), s.name.clone()), StateId(s.id)));
     let state_ids: HashMap<_, _> = state_ids.collect();
-    Processing { driver, standing, state_ids: Arc::new(state_ids) }.run(runtime)
+    Processing {
+        driver,
+        standing,
+        state_ids: Arc::new(state_ids),
+    }
+    .run(runtime)
 }
 
 /// Waits while the pointer moves; false when a stop came first. No wait for a pointer that was committed from this state directory: the
 /// directory is locked, so the process that committed it is gone.
 fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, RuntimeError> {
     let pointer_of = |committed: &[Committed]| {
-        committed.iter().find_map(|c| c.metadata.as_deref()).and_then(|m| Pointer::parse(m).ok())
+        committed
+            .iter()
+            .find_map(|c| c.metadata.as_deref())
+            .and_then(|m| Pointer::parse(m).ok())
     };
     if runtime.config.take_over {
         return Ok(true);
@@ -255,8 +315,13 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
     let mut moved = false;
     loop {
         let watched = runtime.clock.elapsed().saturating_sub(since);
-        let facts =
-            SpareFacts { pointer_moved: moved, watched, watch_for, take_over: false, had_pointer: last.is_some() };
+        let facts = SpareFacts {
+            pointer_moved: moved,
+            watched,
+            watch_for,
+            take_over: false,
+            had_pointer: last.is_some(),
+        };
         if spare(&facts) == SpareDecision::Start {
             return Ok(true);
         }
@@ -333,7 +398,11 @@ fn resume(
     let resolved = chain().resolve(&pointer)?;
     check_positions(pointer.epoch, committed, &resolved.positions())?;
     check_complete(&resolved, prepared.groups)?;
-    let shards: Vec<_> = resolved.shards.iter().map(|(shard, state)| (*shard, state.clone())).collect();
+    let shards: Vec<_> = resolved
+        .shards
+        .iter()
+        .map(|(shard, state)| (*shard, state.clone()))
+        .collect();
     let restore = Restore {
         chain: chain(),
         backends: prepared.backends.as_ref(),
@@ -349,7 +418,9 @@ fn resume(
         let chain = chain();
         for link in chain.undelivered(*shard, state.link)? {
             let section = chain.section(*shard, &link)?;
-            driver.outboxes.deliver(std::slice::from_ref(&section), &driver.patience)?;
+            driver
+                .outboxes
+                .deliver(std::slice::from_ref(&section), &driver.patience)?;
         }
     }
     runtime.progress.set_resumed(Some(pointer.epoch.to_string()));

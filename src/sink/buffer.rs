@@ -40,7 +40,10 @@ pub struct SpillError {
 }
 
 fn spill_error(path: &Path, reason: &dyn std::fmt::Display) -> SpillError {
-    SpillError { path: path.display().to_string(), reason: reason.to_string() }
+    SpillError {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    }
 }
 
 impl SpillDir {
@@ -54,14 +57,21 @@ impl SpillDir {
             _ => {}
         }
         fs::create_dir_all(path).map_err(|e| spill_error(path, &e))?;
-        Ok(SpillDir { path: Arc::new(path.to_owned()), next: Arc::default() })
+        Ok(SpillDir {
+            path: Arc::new(path.to_owned()),
+            next: Arc::default(),
+        })
     }
 
     fn write(&self, frames: &OutputFrames) -> Result<Spilled, SpillError> {
         let path = self.path.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let spilled = Spilled { path, count: frames.len() };
+        let spilled = Spilled {
+            path,
+            count: frames.len(),
+        };
         let mut file = fs::File::create(&spilled.path).map_err(|e| spill_error(&spilled.path, &e))?;
-        file.write_all(frames.bytes()).map_err(|e| spill_error(&spilled.path, &e))?;
+        file.write_all(frames.bytes())
+            .map_err(|e| spill_error(&spilled.path, &e))?;
         Ok(spilled)
     }
 }
@@ -153,7 +163,11 @@ fn walk_frames<E>(
         seen += 1;
     }
     // A file cut at a frame's border parses well: the count tells.
-    if seen == frames.len() { Ok(()) } else { Err(DamagedFrame.into()) }
+    if seen == frames.len() {
+        Ok(())
+    } else {
+        Err(DamagedFrame.into())
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +175,14 @@ mod tests {
     use super::*;
 
     fn out(key: &[u8]) -> OutputRef<'_> {
-        OutputRef { sink: 0, timestamp: 1, partition: -1, key: Some(key), value: None, headers: b"" }
+        OutputRef {
+            sink: 0,
+            timestamp: 1,
+            partition: -1,
+            key: Some(key),
+            value: None,
+            headers: b"",
+        }
     }
 
     #[test]
@@ -184,7 +205,10 @@ mod tests {
         buffer.walk(&mut visit).expect("whole");
         assert_eq!(seen, [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]);
         fs::write(&buffer.spilled[0].path, b"").expect("cut");
-        assert!(matches!(buffer.walk(&mut |_| Ok::<(), ()>(())), Err(WalkError::Damaged(_))));
+        assert!(matches!(
+            buffer.walk(&mut |_| Ok::<(), ()>(())),
+            Err(WalkError::Damaged(_))
+        ));
         let path = buffer.spilled[1].path.clone();
         drop(buffer);
         assert!(!path.exists());

@@ -162,5 +162,10 @@ pub trait OutboxSink: Send {
     ///
     /// # Errors
     /// [`SinkError`]
-    fn deliver(&mut self, shard: Shard, sequence: Sequence, outputs: &mut dyn Iterator<Item = OutputRef<'_>>) -> Result<(), SinkError>;
+    fn deliver(
+        &mut self,
+        shard: Shard,
+        sequence: Sequence,
+        outputs: &mut dyn Iterator<Item = OutputRef<'_>>,
+    ) -> Result<(), SinkError>;
 }

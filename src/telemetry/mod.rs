@@ -86,9 +86,8 @@ fn build() -> Result<Inner, prometheus::Error> {
     let registry = Registry::new();
     let add = |c: Box<dyn prometheus::core::Collector>| registry.register(c);
     let counter = |name: MetricName, help: &str| IntCounter::new(name.as_str(), help);
-    let vector = |name: MetricName, help: &str, labels: &[&str]| {
-        IntCounterVec::new(Opts::new(name.as_str(), help), labels)
-    };
+    let vector =
+        |name: MetricName, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name.as_str(), help), labels);
     let histogram = |name: MetricName, help: &str| {
         Histogram::with_opts(HistogramOpts::new(name.as_str(), help).buckets(SECONDS.to_vec()))
     };
@@ -96,7 +95,10 @@ fn build() -> Result<Inner, prometheus::Error> {
     let inner = Inner {
         records_committed: counter(MetricName::RecordsCommitted, "Records read in committed epochs")?,
         bad_records: vector(MetricName::BadRecords, "Records refused by a step", &["reason", "step"])?,
-        rewound: counter(MetricName::RecordsRewound, "Records handed out again below the position, dropped")?,
+        rewound: counter(
+            MetricName::RecordsRewound,
+            "Records handed out again below the position, dropped",
+        )?,
         epochs: counter(MetricName::Epochs, "Epochs committed")?,
         write: histogram(MetricName::EpochWrite, "Time to make an epoch object durable")?,
         publish: histogram(MetricName::EpochPublish, "Time from begin to commit")?,
@@ -138,7 +140,9 @@ impl Metrics {
     /// Never: names and labels are constants, and a test builds them.
     #[must_use]
     pub fn new() -> Metrics {
-        Metrics { inner: Arc::new(build().expect("invariant: metric names are valid and unique")) }
+        Metrics {
+            inner: Arc::new(build().expect("invariant: metric names are valid and unique")),
+        }
     }
 
     /// For scraping.
@@ -149,7 +153,9 @@ impl Metrics {
     /// The text format.
     #[must_use]
     pub fn text(&self) -> String {
-        prometheus::TextEncoder::new().encode_to_string(&self.inner.registry.gather()).unwrap_or_default()
+        prometheus::TextEncoder::new()
+            .encode_to_string(&self.inner.registry.gather())
+            .unwrap_or_default()
     }
     /// A step refused a record.
     pub fn bad_record(&self, reason: &str, step: &str) {
@@ -217,7 +223,11 @@ impl Metrics {
         let family = families.iter().find(|f| f.name() == MetricName::BadRecords.as_str());
         let metrics = family.map(|f| f.get_metric()).unwrap_or_default();
         let of_reason = |m: &&prometheus::proto::Metric| m.get_label().iter().any(|l| l.value() == reason);
-        metrics.iter().filter(of_reason).map(|m| m.get_counter().get_value() as u64).sum()
+        metrics
+            .iter()
+            .filter(of_reason)
+            .map(|m| m.get_counter().get_value() as u64)
+            .sum()
     }
 }
 
@@ -231,6 +241,10 @@ mod tests {
         metrics.bad_record("decode", "orders");
         metrics.bad_record("decode", "totals");
         assert_eq!(metrics.bad_records("decode"), 2);
-        assert!(metrics.text().contains("keyfold_bad_records_total{reason=\"decode\",step=\"orders\"} 1"));
+        assert!(
+            metrics
+                .text()
+                .contains("keyfold_bad_records_total{reason=\"decode\",step=\"orders\"} 1")
+        );
     }
 }

@@ -94,12 +94,21 @@ impl Faults {
                 inner.broken.insert(id.to_owned());
                 continue;
             }
-            let (name, action) = item.split_once('=').ok_or_else(|| format!("fault item {item}: no '='"))?;
+            let (name, action) = item
+                .split_once('=')
+                .ok_or_else(|| format!("fault item {item}: no '='"))?;
             if !POINTS.contains(&name) {
-                return Err(format!("fault item {item}: no such point; the points are {}", POINTS.join(", ")));
+                return Err(format!(
+                    "fault item {item}: no such point; the points are {}",
+                    POINTS.join(", ")
+                ));
             }
             let (action, at) = match action.split_once('@') {
-                Some((action, k)) => (action, k.parse().map_err(|_| format!("fault item {item}: {k} is not a count"))?),
+                Some((action, k)) => (
+                    action,
+                    k.parse()
+                        .map_err(|_| format!("fault item {item}: {k} is not a count"))?,
+                ),
                 None => (action, 1),
             };
             let action = match action {
@@ -111,10 +120,19 @@ impl Faults {
                     None => return Err(format!("fault item {item}: no such action")),
                 },
             };
-            inner.points.insert(name.to_owned(), Point { action, at, seen: AtomicU64::new(0) });
+            inner.points.insert(
+                name.to_owned(),
+                Point {
+                    action,
+                    at,
+                    seen: AtomicU64::new(0),
+                },
+            );
         }
         let any = !inner.points.is_empty() || !inner.broken.is_empty();
-        Ok(Faults { inner: any.then(|| Arc::new(inner)) })
+        Ok(Faults {
+            inner: any.then(|| Arc::new(inner)),
+        })
     }
 
     /// Passes a fail point.
@@ -123,7 +141,9 @@ impl Faults {
     /// When the point was told to fail.
     pub fn at(&self, name: &str) -> Result<(), Injected> {
         debug_assert!(POINTS.contains(&name), "unknown fail point {name}");
-        let Some(point) = self.inner.as_ref().and_then(|i| i.points.get(name)) else { return Ok(()) };
+        let Some(point) = self.inner.as_ref().and_then(|i| i.points.get(name)) else {
+            return Ok(());
+        };
         if point.seen.fetch_add(1, Ordering::Relaxed) + 1 != point.at {
             return Ok(());
         }
@@ -167,7 +187,12 @@ mod tests {
 
     #[test]
     fn unknown_points_and_actions_are_refused() {
-        for text in ["nowhere=kill", "post_manifest=explode", "post_manifest", "post_manifest=kill@x"] {
+        for text in [
+            "nowhere=kill",
+            "post_manifest=explode",
+            "post_manifest",
+            "post_manifest=kill@x",
+        ] {
             assert!(Faults::parse(text).is_err(), "{text}");
         }
     }

@@ -69,7 +69,9 @@ impl Topology {
     #[must_use]
     pub fn routes(&self) -> Vec<SinkRoute> {
         let route = |sink: &BuiltSink| match sink {
-            BuiltSink::Log(target) => SinkRoute::Log { max_bytes: target.max_bytes },
+            BuiltSink::Log(target) => SinkRoute::Log {
+                max_bytes: target.max_bytes,
+            },
             BuiltSink::Outbox(_) => SinkRoute::Outbox,
         };
         self.sinks.iter().map(|(_, sink)| route(sink)).collect()
@@ -120,7 +122,11 @@ pub fn check_id(id: &str) -> Result<(), TopologyError> {
     let good = (1..=64).contains(&id.len())
         && id.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
         && id.bytes().all(grammar);
-    if good { Ok(()) } else { Err(TopologyError::BadId(id.to_owned())) }
+    if good {
+        Ok(())
+    } else {
+        Err(TopologyError::BadId(id.to_owned()))
+    }
 }
 
 /// What a [`super::Job`] collects.
@@ -159,7 +165,11 @@ impl Parts {
                 return Err(TopologyError::DuplicateTopic(topic));
             }
         }
-        if self.sources.is_empty() { Err(TopologyError::NoSource) } else { Ok(()) }
+        if self.sources.is_empty() {
+            Err(TopologyError::NoSource)
+        } else {
+            Ok(())
+        }
     }
 
     /// Covers how keys are written, not what is kept under them: states and schemas are compared one by one, with a diff.

@@ -23,13 +23,19 @@ const AGGREGATE: &str = "value";
 impl<T> Clone for KeyedStream<T> {
     /// The same stream, for branching.
     fn clone(&self) -> Self {
-        KeyedStream { job: self.job.clone(), outs: self.outs.clone() }
+        KeyedStream {
+            job: self.job.clone(),
+            outs: self.outs.clone(),
+        }
     }
 }
 
 impl<T: Clone + Send + 'static> KeyedStream<T> {
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> KeyedStream<U> {
-        KeyedStream { job: self.job.clone(), outs: stateless(&self.job, &self.outs, id, expand) }
+        KeyedStream {
+            job: self.job.clone(),
+            outs: stateless(&self.job, &self.outs, id, expand),
+        }
     }
 
     fn aggregate<S, U>(
@@ -43,7 +49,11 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         U: Clone + Send + 'static,
     {
         self.job.add_id(id);
-        let decl = StateDecl { operator: id.to_owned(), name: AGGREGATE.to_owned(), schema: codec.schema() };
+        let decl = StateDecl {
+            operator: id.to_owned(),
+            name: AGGREGATE.to_owned(),
+            schema: codec.schema(),
+        };
         self.job.parts().lock().states.push(decl);
         let next: Outs<U> = Outs::default();
         let (id, after) = (id.to_owned(), next.clone());
@@ -51,7 +61,10 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
             let map = lane_map(setup, &id, AGGREGATE, codec.clone());
             Box::new(Aggregate::new(id.clone(), map, updater(), open(&after, setup)))
         });
-        KeyedStream { job: self.job.clone(), outs: next }
+        KeyedStream {
+            job: self.job.clone(),
+            outs: next,
+        }
     }
 
     /// Folds the items of each key into a value that starts as `init()`; emits the value after every record, with the largest timestamp
@@ -137,22 +150,46 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
             let user = factory(&mut scope);
             Box::new(Process::new(id.clone(), user, scope, open(&after, setup)))
         });
-        KeyedStream { job: self.job.clone(), outs: next }
+        KeyedStream {
+            job: self.job.clone(),
+            outs: next,
+        }
     }
 
     /// One item for each; the key stays.
-    pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> KeyedStream<U> {
-        self.next(id, Arc::new(move |item, out| { out(f(item)); Ok(()) }))
+    pub fn map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T) -> U + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                out(f(item));
+                Ok(())
+            }),
+        )
     }
 
     /// Keeps the items for which `f` is true.
     pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
-        self.next(id, Arc::new(move |item, out| { if f(&item) { out(item) }; Ok(()) }))
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                if f(&item) {
+                    out(item)
+                };
+                Ok(())
+            }),
+        )
     }
 
     /// Forgets the key, for keying by another one.
     pub fn unkeyed(&self) -> Stream<T> {
-        Stream { job: self.job.clone(), outs: self.outs.clone() }
+        Stream {
+            job: self.job.clone(),
+            outs: self.outs.clone(),
+        }
     }
 
     /// Writes the items to a sink, under their key bytes.

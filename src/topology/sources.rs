@@ -13,14 +13,20 @@ impl SourceOptions {
     /// Bad records are dropped and counted by reason.
     #[must_use]
     pub fn skip_bad_records() -> Self {
-        SourceOptions { skip: true, dead_letter: None }
+        SourceOptions {
+            skip: true,
+            dead_letter: None,
+        }
     }
 
     /// Bad records are written to `target` in the same epoch, as they lay on the topic, with their provenance in headers
     /// `keyfold.topic`, `keyfold.partition`, `keyfold.offset`, `keyfold.step`, `keyfold.reason`, `keyfold.error`, `keyfold.time`.
     #[must_use]
     pub fn dead_letter(target: LogTarget) -> Self {
-        SourceOptions { skip: false, dead_letter: Some(target) }
+        SourceOptions {
+            skip: false,
+            dead_letter: Some(target),
+        }
     }
 
     pub(super) fn into_policy(self) -> Result<LogTarget, BadRecordPolicy> {

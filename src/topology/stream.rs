@@ -47,7 +47,10 @@ impl Job {
     /// A job with a stable id: 1 to 64 characters of `a-z0-9-_`, starting with a letter.
     #[must_use]
     pub fn new(name: &str) -> Job {
-        Job { name: name.to_owned(), parts: Arc::default() }
+        Job {
+            name: name.to_owned(),
+            parts: Arc::default(),
+        }
     }
 
     pub(super) fn add_id(&self, id: &str) {
@@ -86,10 +89,22 @@ impl Job {
         let (name, chain) = (id.to_owned(), outs.clone());
         let open = Arc::new(move |setup: &LaneSetup| {
             let decode = decode.clone();
-            Box::new(Decoder { id: name.clone(), decode, next: open(&chain, setup) }) as Box<_>
+            Box::new(Decoder {
+                id: name.clone(),
+                decode,
+                next: open(&chain, setup),
+            }) as Box<_>
         });
-        self.parts.lock().sources.push(BuiltSource { id: id.to_owned(), source, policy, open });
-        Stream { job: self.clone(), outs }
+        self.parts.lock().sources.push(BuiltSource {
+            id: id.to_owned(),
+            source,
+            policy,
+            open,
+        });
+        Stream {
+            job: self.clone(),
+            outs,
+        }
     }
 
     pub(super) fn add_sink(&self, id: &str, target: Target) -> u16 {
@@ -112,8 +127,22 @@ impl Job {
         parts.check(&self.name)?;
         let stage = parts.sources.first().map(|s| s.id.clone()).unwrap_or_default();
         let fingerprint = parts.fingerprint();
-        let Parts { sources, segments, sinks, states, .. } = parts;
-        Ok(Topology { job: self.name, stage, sources, segments, sinks, states, fingerprint })
+        let Parts {
+            sources,
+            segments,
+            sinks,
+            states,
+            ..
+        } = parts;
+        Ok(Topology {
+            job: self.name,
+            stage,
+            sources,
+            segments,
+            sinks,
+            states,
+            fingerprint,
+        })
     }
 }
 
@@ -127,7 +156,10 @@ pub struct Stream<T> {
 impl<T> Clone for Stream<T> {
     /// The same stream, for branching.
     fn clone(&self) -> Self {
-        Stream { job: self.job.clone(), outs: self.outs.clone() }
+        Stream {
+            job: self.job.clone(),
+            outs: self.outs.clone(),
+        }
     }
 }
 
@@ -187,19 +219,34 @@ pub(super) fn exchange<T: Clone + Send + 'static>(
     });
     let mut parts = job.parts().lock();
     parts.keys.push((id.to_owned(), key_schema));
-    let segment = Box::new(ExchangeSegment { hub, outs: behind.clone() });
-    parts.segments.push(BuiltSegment { id: id.to_owned(), segment });
+    let segment = Box::new(ExchangeSegment {
+        hub,
+        outs: behind.clone(),
+    });
+    parts.segments.push(BuiltSegment {
+        id: id.to_owned(),
+        segment,
+    });
     behind
 }
 
 impl<T: Clone + Send + 'static> Stream<T> {
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> Stream<U> {
-        Stream { job: self.job.clone(), outs: stateless(&self.job, &self.outs, id, expand) }
+        Stream {
+            job: self.job.clone(),
+            outs: stateless(&self.job, &self.outs, id, expand),
+        }
     }
 
     /// One item for each.
     pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> Stream<U> {
-        self.next(id, Arc::new(move |item, out| { out(f(item)); Ok(()) }))
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                out(f(item));
+                Ok(())
+            }),
+        )
     }
 
     /// One item for each, or a refusal that goes to the bad-record policy.
@@ -208,12 +255,26 @@ impl<T: Clone + Send + 'static> Stream<T> {
         id: &str,
         f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
     ) -> Stream<U> {
-        self.next(id, Arc::new(move |item, out| { out(f(item)?); Ok(()) }))
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                out(f(item)?);
+                Ok(())
+            }),
+        )
     }
 
     /// Keeps the items for which `f` is true.
     pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Stream<T> {
-        self.next(id, Arc::new(move |item, out| { if f(&item) { out(item) }; Ok(()) }))
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                if f(&item) {
+                    out(item)
+                };
+                Ok(())
+            }),
+        )
     }
 
     /// Any number of items for each.
@@ -222,7 +283,13 @@ impl<T: Clone + Send + 'static> Stream<T> {
         id: &str,
         f: impl Fn(T, &mut dyn FnMut(U)) + Send + Sync + 'static,
     ) -> Stream<U> {
-        self.next(id, Arc::new(move |item, out| { f(item, out); Ok(()) }))
+        self.next(
+            id,
+            Arc::new(move |item, out| {
+                f(item, out);
+                Ok(())
+            }),
+        )
     }
 
     /// This stream and another one together, without any order between them.
@@ -233,7 +300,10 @@ impl<T: Clone + Send + 'static> Stream<T> {
             let after = joined.clone();
             side.add(move |setup| open(&after, setup));
         }
-        Stream { job: self.job.clone(), outs: joined }
+        Stream {
+            job: self.job.clone(),
+            outs: joined,
+        }
     }
 
     /// Keys the stream by what `f` takes from an item; `codec` writes the key bytes. Equal keys meet on one lane.
@@ -244,11 +314,13 @@ impl<T: Clone + Send + 'static> Stream<T> {
         f: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> KeyedStream<T> {
         let schema = codec.schema();
-        let key: KeyWriter<T> = Arc::new(move |item, _, out| {
-            codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true)
-        });
+        let key: KeyWriter<T> =
+            Arc::new(move |item, _, out| codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true));
         let outs = exchange(&self.job, &self.outs, id, schema, key);
-        KeyedStream { job: self.job.clone(), outs }
+        KeyedStream {
+            job: self.job.clone(),
+            outs,
+        }
     }
 
     /// Keys the stream by the record's own key bytes. Records without a key follow the bad-record policy.
@@ -258,7 +330,10 @@ impl<T: Clone + Send + 'static> Stream<T> {
             Ok(meta.key.is_some())
         });
         let outs = exchange(&self.job, &self.outs, id, "record-key".to_owned(), key);
-        KeyedStream { job: self.job.clone(), outs }
+        KeyedStream {
+            job: self.job.clone(),
+            outs,
+        }
     }
 
     /// Writes the items to a sink, under the record's key.

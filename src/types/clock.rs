@@ -28,7 +28,10 @@ impl Clock for SystemClock {
         self.start.elapsed()
     }
     fn now_ms(&self) -> i64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map(|d| d.as_millis() as i64).unwrap_or(0)
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map(|d| d.as_millis() as i64)
+            .unwrap_or(0)
     }
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

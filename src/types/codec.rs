@@ -30,7 +30,10 @@ pub trait Codec<T>: Send + Sync {
 }
 
 fn error(codec: &str, reason: impl ToString) -> CodecError {
-    CodecError { codec: codec.to_owned(), reason: reason.to_string() }
+    CodecError {
+        codec: codec.to_owned(),
+        reason: reason.to_string(),
+    }
 }
 
 /// Postcard (serde), the default for state values: compact, documented, stable.
@@ -43,13 +46,18 @@ impl<T> Postcard<T> {
     /// `version` is the caller's version of the type `T`: raise it when the type changes.
     #[must_use]
     pub fn new(version: u32) -> Self {
-        Postcard { version, kind: PhantomData }
+        Postcard {
+            version,
+            kind: PhantomData,
+        }
     }
 }
 
 impl<T: Serialize + DeserializeOwned> Codec<T> for Postcard<T> {
     fn encode(&self, value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-        postcard::to_io(value, out).map(|_| ()).map_err(|e| error("postcard", e))
+        postcard::to_io(value, out)
+            .map(|_| ())
+            .map_err(|e| error("postcard", e))
     }
     fn decode(&self, bytes: &[u8]) -> Result<T, CodecError> {
         match postcard::take_from_bytes(bytes) {
@@ -73,7 +81,10 @@ impl<T> Json<T> {
     /// `version` is the caller's version of the type `T`.
     #[must_use]
     pub fn new(version: u32) -> Self {
-        Json { version, kind: PhantomData }
+        Json {
+            version,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -99,7 +110,9 @@ impl Codec<String> for Utf8 {
         Ok(())
     }
     fn decode(&self, bytes: &[u8]) -> Result<String, CodecError> {
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|e| error("utf8", e))
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|e| error("utf8", e))
     }
     fn schema(&self) -> String {
         "utf8/1".to_owned()
@@ -133,7 +146,9 @@ impl Codec<i64> for LongBe {
         Ok(())
     }
     fn decode(&self, bytes: &[u8]) -> Result<i64, CodecError> {
-        let array = bytes.try_into().map_err(|_| error("long", format!("{} bytes, not 8", bytes.len())))?;
+        let array = bytes
+            .try_into()
+            .map_err(|_| error("long", format!("{} bytes, not 8", bytes.len())))?;
         Ok(i64::from_be_bytes(array))
     }
     fn schema(&self) -> String {
@@ -148,7 +163,9 @@ impl Codec<u64> for LongBe {
         Ok(())
     }
     fn decode(&self, bytes: &[u8]) -> Result<u64, CodecError> {
-        let array = bytes.try_into().map_err(|_| error("ulong", format!("{} bytes, not 8", bytes.len())))?;
+        let array = bytes
+            .try_into()
+            .map_err(|_| error("ulong", format!("{} bytes, not 8", bytes.len())))?;
         Ok(u64::from_be_bytes(array))
     }
     fn schema(&self) -> String {

@@ -30,9 +30,15 @@ impl KeyGroups {
             ));
         }
         if !max_parallelism.is_multiple_of(shards) {
-            return Err(format!("max parallelism {max_parallelism} is not a multiple of the number of shards {shards}"));
+            return Err(format!(
+                "max parallelism {max_parallelism} is not a multiple of the number of shards {shards}"
+            ));
         }
-        Ok(KeyGroups { max_parallelism, shards, partitioner })
+        Ok(KeyGroups {
+            max_parallelism,
+            shards,
+            partitioner,
+        })
     }
 
     /// The default `G` for `p` partitions or shards: lcm(p * 2^k, 240) with the largest k <= 4 that keeps it within

@@ -62,7 +62,11 @@ pub fn decode_headers(bytes: &[u8]) -> Option<Vec<Header>> {
         let key_len = u16::from_be_bytes(cursor.array()?);
         let key = String::from_utf8(cursor.take(usize::from(key_len))?.to_vec()).ok()?;
         let value_len = i32::from_be_bytes(cursor.array()?);
-        let value = if value_len < 0 { None } else { Some(cursor.take(value_len as usize)?.to_vec()) };
+        let value = if value_len < 0 {
+            None
+        } else {
+            Some(cursor.take(value_len as usize)?.to_vec())
+        };
         out.push(Header { key, value });
     }
     Some(out)
@@ -121,7 +125,10 @@ impl OutputFrames {
     }
     /// The outputs in order; an `Err` item (once, last) when the bytes are damaged.
     pub fn iter(&self) -> impl Iterator<Item = Result<OutputRef<'_>, DamagedFrame>> {
-        FrameIter { cursor: Cursor { bytes: &self.bytes }, failed: false }
+        FrameIter {
+            cursor: Cursor { bytes: &self.bytes },
+            failed: false,
+        }
     }
     /// Number of outputs.
     #[must_use]
@@ -198,13 +205,33 @@ mod tests {
     #[test]
     fn null_and_empty_are_told_apart_and_headers_come_back() {
         let headers = vec![
-            Header { key: "a".into(), value: Some(vec![1, 2]) },
-            Header { key: "a".into(), value: None },
+            Header {
+                key: "a".into(),
+                value: Some(vec![1, 2]),
+            },
+            Header {
+                key: "a".into(),
+                value: None,
+            },
         ];
         let encoded = encode_headers(&headers);
         let outs = [
-            OutputRef { sink: 1, timestamp: -1, partition: -1, key: None, value: Some(b""), headers: b"" },
-            OutputRef { sink: 2, timestamp: 7, partition: 3, key: Some(b"k"), value: None, headers: &encoded },
+            OutputRef {
+                sink: 1,
+                timestamp: -1,
+                partition: -1,
+                key: None,
+                value: Some(b""),
+                headers: b"",
+            },
+            OutputRef {
+                sink: 2,
+                timestamp: 7,
+                partition: 3,
+                key: Some(b"k"),
+                value: None,
+                headers: &encoded,
+            },
         ];
         let mut frames = OutputFrames::default();
         outs.iter().for_each(|o| frames.push(o));
@@ -216,7 +243,14 @@ mod tests {
     #[test]
     fn a_cut_frame_is_an_error_and_not_the_end() {
         let mut frames = OutputFrames::default();
-        frames.push(&OutputRef { sink: 0, timestamp: 0, partition: -1, key: Some(b"key"), value: Some(b"v"), headers: b"" });
+        frames.push(&OutputRef {
+            sink: 0,
+            timestamp: 0,
+            partition: -1,
+            key: Some(b"key"),
+            value: Some(b"v"),
+            headers: b"",
+        });
         let cut = OutputFrames::from_parts(frames.bytes()[..frames.bytes().len() - 1].to_vec(), 1);
         assert_eq!(cut.iter().collect::<Vec<_>>(), vec![Err(DamagedFrame)]);
     }

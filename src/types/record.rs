@@ -68,3 +68,41 @@ pub struct RecordRef<'a> {
     /// The headers.
     pub headers: &'a dyn Headers,
 }
+
+/// A record's key and value as they lie on the topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Original<'a> {
+    /// The key, None for null.
+    pub key: Option<&'a [u8]>,
+    /// The value, None for a tombstone.
+    pub value: Option<&'a [u8]>,
+}
+
+/// An [`Original`] that travels with a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedOriginal {
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+}
+
+impl Original<'_> {
+    /// A copy.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedOriginal {
+        OwnedOriginal {
+            key: self.key.map(<[u8]>::to_vec),
+            value: self.value.map(<[u8]>::to_vec),
+        }
+    }
+}
+
+impl OwnedOriginal {
+    /// Borrows it.
+    #[must_use]
+    pub fn borrow(&self) -> Original<'_> {
+        Original {
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+        }
+    }
+}
