@@ -17,7 +17,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("barrier", &["types"]),
     ("exchange", &["types"]),
     ("state", &["types"]),
-    ("operator", &["types", "state"]),
+    (
+        "operator",
+        &[
+            "types",
+            "config",
+            "telemetry",
+            "source",
+            "sink",
+            "barrier",
+            "exchange",
+            "state",
+        ],
+    ),
     // The commit log is a log sink.
     ("checkpoint", &["types", "state", "sink"]),
     // Facts in, a decision out.
@@ -34,7 +46,12 @@ const EDGES: &[(&str, &[&str])] = &[
             "sink::Committed",
         ],
     ),
-    ("topology", &["types", "config", "source", "sink", "state", "operator"]),
+    (
+        "topology",
+        &[
+            "types", "config", "source", "sink", "barrier", "exchange", "state", "operator",
+        ],
+    ),
     ("runtime", ANYTHING),
     ("testing", ANYTHING),
     // Fail points are called from everywhere, so they lean on nothing.

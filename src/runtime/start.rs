@@ -116,13 +116,8 @@ fn open_backends(runtime: &mut Runtime, dir: &Path) -> Result<Arc<dyn BackendFac
     #[cfg(feature = "rocksdb")]
     {
         use crate::state::backend::rocksdb::{RocksFactory, RocksSettings};
-        let bytes = runtime.config.budget().backend_bytes;
-        let settings = RocksSettings {
-            block_cache_bytes: bytes / 2,
-            write_buffer_bytes: bytes / 2,
-            ..Default::default()
-        };
-        Ok(Arc::new(RocksFactory::new(dir, settings, runtime.faults.clone())?))
+        let settings = RocksSettings::of_budget(runtime.config.budget().backend_bytes);
+        Ok(Arc::new(RocksFactory::new(dir, settings, runtime.faults.clone())))
     }
     #[cfg(not(feature = "rocksdb"))]
     {
