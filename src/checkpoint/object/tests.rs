@@ -170,6 +170,12 @@ fn ep_2_every_truncation_and_every_surplus_byte_is_an_error() {
     }
     assert!(read_all(&[&bytes[..], &[0]].concat(), Some(object.footer)).is_err());
     assert!(read_all(&[&[0], &bytes[..]].concat(), Some(object.footer)).is_err());
+    let footer_at = bytes.len() - object.parts.last().expect("footer").len();
+    let (before, footer) = bytes.split_at(footer_at);
+    assert!(
+        read_all(&[before, &[0], footer].concat(), Some(object.footer)).is_err(),
+        "a gap before the footer"
+    );
 }
 
 #[test]
