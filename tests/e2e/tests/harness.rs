@@ -108,7 +108,7 @@ fn the_checker_passes_right_outputs_and_names_each_kind_of_wrong_one() {
             match (fault, number) {
                 ("lose", 1234) => {}
                 ("twice", 1234) => (0..2).for_each(|_| send(&producer, &output, key, &value)),
-                ("stale", 1234) => send(&producer, &output, key, &value.replace("\"sum\":", "\"sum\":1")),
+                ("stale", 1234) => send(&producer, &output, key, &value.replace("\"seq\":", "\"seq\":1")),
                 _ => send(&producer, &output, key, &value),
             }
             if number % 100 == 99 && fault == "aborted" && number < 100 {
