@@ -33,6 +33,9 @@ pub struct KafkaLog {
 struct Session {
     sender: Sender,
     errors_at_start: u64,
+    /// A failed delivery makes librdkafka purge its queues at a later moment of its own, and with them what the next transaction has
+    /// queued by then: not silently, but the next transaction fails for nothing. So this session is rebuilt as well.
+    spoilt: bool,
 }
 
 impl KafkaLog {
@@ -139,6 +142,47 @@ impl KafkaLog {
         }
     }
 
+    fn read_committed(&mut self, wait: Duration) -> Result<Vec<Committed>, LogError> {
+        let context = format!("read committed offsets of group {}", self.group);
+        let partitions = self.partitions.clone();
+        let mut list = List::new(partitions.len());
+        for (topic, partition) in &partitions {
+            list.add(topic, *partition, -1, -1, b"")
+                .map_err(|f| log_error(LogErrorKind::Fatal, &context, &f.text))?;
+        }
+        let client = self.pointers()?;
+        let asked = client.committed(&list, wait);
+        // Serves the error callback; a record cannot lie there, nothing is assigned.
+        let served = client.poll_consumer();
+        let reported = client.take_last_error();
+        if let Err(failure) = asked {
+            let told = served
+                .err()
+                .or_else(|| reported.map(|(code, text)| Failure::plain(code, text)));
+            let hopeless = told
+                .map(|f| read_error(&context, &f))
+                .filter(|e| e.kind == LogErrorKind::Fatal);
+            return Err(hopeless.unwrap_or_else(|| read_error(&context, &failure)));
+        }
+        let mut out = Vec::with_capacity(partitions.len());
+        for entry in list.entries() {
+            if entry.code != Code::NoError {
+                let context = format!("{context}: {} partition {}", entry.topic, entry.partition);
+                return Err(read_error(
+                    &context,
+                    &Failure::plain(entry.code, entry.code.to_string()),
+                ));
+            }
+            out.push(Committed {
+                topic: entry.topic,
+                partition: entry.partition,
+                offset: (entry.offset >= 0).then_some(entry.offset),
+                metadata: entry.metadata.filter(|m| !m.is_empty()),
+            });
+        }
+        Ok(out)
+    }
+
     fn offsets(&self, entries: &[CommitEntry]) -> Result<List, LogError> {
         let refused = |reason: &str| log_error(LogErrorKind::Fatal, "send offsets", reason);
         if entries.is_empty() {
@@ -193,53 +237,33 @@ impl Log for KafkaLog {
         let patience = timeout + Duration::from_secs(5);
         let sender = Sender::new(&self.config, &self.targets, &properties, patience)?;
         self.init(sender.client())?;
+        // A producer that asks for the group's coordinator before there is one (the first job of a new cluster) is answered "not
+        // available" and then waits for ever (rd_kafka_coord_req_fsm). The consumer goes on asking, so it asks first.
+        if !self.partitions.is_empty() {
+            self.committed()?;
+        }
         let errors_at_start = sender.client().errors();
         self.session = Some(Session {
             sender,
             errors_at_start,
+            spoilt: false,
         });
         Ok(())
     }
 
     fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
-        let context = format!("read committed offsets of group {}", self.group);
-        let partitions = self.partitions.clone();
-        let mut list = List::new(partitions.len());
-        for (topic, partition) in &partitions {
-            list.add(topic, *partition, -1, -1, b"")
-                .map_err(|f| log_error(LogErrorKind::Fatal, &context, &f.text))?;
-        }
-        let client = self.pointers()?;
-        let asked = client.committed(&list, ASK_WITHIN);
-        // Serves the error callback; a record cannot lie there, nothing is assigned.
-        let served = client.poll_consumer();
-        let reported = client.take_last_error();
-        if let Err(failure) = asked {
-            let told = served
-                .err()
-                .or_else(|| reported.map(|(code, text)| Failure::plain(code, text)));
-            let hopeless = told
-                .map(|f| read_error(&context, &f))
-                .filter(|e| e.kind == LogErrorKind::Fatal);
-            return Err(hopeless.unwrap_or_else(|| read_error(&context, &failure)));
-        }
-        let mut out = Vec::with_capacity(partitions.len());
-        for entry in list.entries() {
-            if entry.code != Code::NoError {
-                let context = format!("{context}: {} partition {}", entry.topic, entry.partition);
-                return Err(read_error(
-                    &context,
-                    &Failure::plain(entry.code, entry.code.to_string()),
-                ));
+        let end = Instant::now() + ASK_WITHIN;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.read_committed(left.max(BACK_OFF.0)) {
+                // A coordinator that moves or loads: over in a moment.
+                Err(error) if error.kind == LogErrorKind::Retriable && left > BACK_OFF.0 => {
+                    tracing::debug!(%error, "committed offsets are read again");
+                    std::thread::sleep(BACK_OFF.0);
+                }
+                done => return done,
             }
-            out.push(Committed {
-                topic: entry.topic,
-                partition: entry.partition,
-                offset: (entry.offset >= 0).then_some(entry.offset),
-                metadata: entry.metadata.filter(|m| !m.is_empty()),
-            });
         }
-        Ok(out)
     }
 
     fn group_has_members(&mut self) -> Result<bool, LogError> {
@@ -285,18 +309,18 @@ impl Log for KafkaLog {
     }
 
     fn drain(&mut self) -> Result<(), LogError> {
-        self.session()?.sender.drain()
+        let session = self.session()?;
+        session.sender.drain().inspect_err(|_| session.spoilt = true)
     }
 
     fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
         let list = self.offsets(entries)?;
-        let group = self.group.clone();
+        let (group, within) = (self.group.clone(), self.transaction_timeout + Duration::from_secs(5));
         let context = format!("send offsets of group {group}");
-        self.session()?
-            .sender
-            .client()
-            .send_offsets(&list, &group)
-            .map_err(|f| transaction_error(&context, &f))
+        let session = self.session()?;
+        let sent = session.sender.client().send_offsets(list, &group, within);
+        sent.map_err(|f| transaction_error(&context, &f))
+            .inspect_err(|_| session.spoilt = true)
     }
 
     fn commit(&mut self) -> Result<(), LogError> {
@@ -325,7 +349,7 @@ impl Log for KafkaLog {
         self.session.as_ref().is_some_and(|session| {
             let client = session.sender.client();
             client.poll(0);
-            client.errors() != session.errors_at_start || client.fatal_error().is_some()
+            session.spoilt || client.errors() != session.errors_at_start || client.fatal_error().is_some()
         })
     }
 

@@ -40,7 +40,7 @@ impl Sender {
         })
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
     }
 

@@ -104,7 +104,13 @@ impl Client {
             } else {
                 std::slice::from_raw_parts((*list).groups, count)
             };
-            let mut found = Ok(None);
+            // All brokers have answered, and none knows it: there is no such group.
+            let whole = err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+            let none = || GroupState {
+                state: "Dead".into(),
+                members: 0,
+            };
+            let mut found = Ok((whole && groups.is_empty()).then(none));
             for g in groups {
                 match Code::from(g.err) {
                     Code::NoError => {

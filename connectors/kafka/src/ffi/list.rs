@@ -16,6 +16,9 @@ pub(crate) struct List {
     pointer: *mut sys::rd_kafka_topic_partition_list_t,
 }
 
+// SAFETY: plain memory with one owner.
+unsafe impl Send for List {}
+
 impl List {
     pub(crate) fn new(capacity: usize) -> List {
         let capacity = i32::try_from(capacity).unwrap_or(0);

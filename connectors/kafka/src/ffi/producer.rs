@@ -1,5 +1,5 @@
 //! Producing and the transactional calls.
-use super::{Client, Failure, List, c_string, check, millis, sys, take_error};
+use super::{Client, Code, Failure, List, c_string, check, millis, sys, take_error};
 use keyfold::types::{Header, OutputRef};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Topic {
             let set = sys::rd_kafka_topic_conf_set(conf, property, value, reason.as_mut_ptr(), reason.len());
             if set != sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK {
                 sys::rd_kafka_topic_conf_destroy(conf);
-                return Err(Failure::plain(super::Code::InvalidConfig, super::text(reason.as_ptr())));
+                return Err(Failure::plain(Code::InvalidConfig, super::text(reason.as_ptr())));
             }
             let pointer = sys::rd_kafka_topic_new(client.as_ptr(), name.as_ptr(), conf);
             if pointer.is_null() {
@@ -178,15 +178,30 @@ impl Client {
         unsafe { take_error(sys::rd_kafka_begin_transaction(self.as_ptr())) }
     }
     /// Adds offsets for a group without members: generation -1 and no member id, as a consumer has that never subscribed.
-    pub(crate) fn send_offsets(&self, offsets: &List, group: &str) -> Result<(), Failure> {
+    ///
+    /// The call itself waits without a limit for an answer that librdkafka may have dropped, so it runs on a thread of its own. After
+    /// `wait` we go on without it: the thread and the client, which it holds, are left behind, and only a new client is of use.
+    pub(crate) fn send_offsets(self: &Arc<Client>, offsets: List, group: &str, wait: Duration) -> Result<(), Failure> {
         let group = c_string(group)?;
-        // SAFETY: see init_transactions; the group's metadata is ours and destroyed after its last use. -1 is the rest of the transaction.
-        unsafe {
-            let metadata = sys::rd_kafka_consumer_group_metadata_new(group.as_ptr());
-            let error = sys::rd_kafka_send_offsets_to_transaction(self.as_ptr(), offsets.as_ptr(), metadata, -1);
-            sys::rd_kafka_consumer_group_metadata_destroy(metadata);
-            take_error(error)
-        }
+        let client = self.clone();
+        let (done, answer) = std::sync::mpsc::channel();
+        let call = move || {
+            // SAFETY: see init_transactions; list and group metadata are owned by this thread until the call is over. -1 is the rest of
+            // the transaction.
+            let result = unsafe {
+                let metadata = sys::rd_kafka_consumer_group_metadata_new(group.as_ptr());
+                let error = sys::rd_kafka_send_offsets_to_transaction(client.as_ptr(), offsets.as_ptr(), metadata, -1);
+                sys::rd_kafka_consumer_group_metadata_destroy(metadata);
+                take_error(error)
+            };
+            // The client first: whoever has the answer may drop the last other holder.
+            drop(client);
+            let _ = done.send(result);
+        };
+        let spawned = std::thread::Builder::new().name("kafka-offsets".into()).spawn(call);
+        spawned.map_err(|e| Failure::plain(Code::CriticalSystemResource, e.to_string()))?;
+        let lost = |_| Failure::plain(Code::Fail, "no answer to the offsets in time");
+        answer.recv_timeout(wait).map_err(lost).and_then(|result| result)
     }
     pub(crate) fn commit_transaction(&self, wait: Duration) -> Result<(), Failure> {
         // SAFETY: see init_transactions.
