@@ -16,7 +16,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 
-use crate::guard::{Guard, repo_root, signal};
+use crate::guard::{Guard, die_with_parent, repo_root, signal};
 use crate::proxy::Proxy;
 
 /// How a broker is started.
@@ -232,6 +232,8 @@ impl Broker {
             .env("KAFKA_ADVERTISED", self.bootstrap())
             .env("KAFKA_HEAP", self.options.heap.as_deref().unwrap_or("-Xmx512m"))
             .stdin(Stdio::null());
+        // A script that outlived us could start a broker after the guard has looked for one.
+        die_with_parent(&mut command);
         command
     }
 }
