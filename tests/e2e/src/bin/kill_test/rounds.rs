@@ -17,7 +17,7 @@ const START: Duration = Duration::from_secs(60);
 const REACH: Duration = Duration::from_secs(30);
 
 /// How often a round is repeated that does not count.
-const TRIES: usize = 4;
+const TRIES: usize = 6;
 
 /// What became of a kill.
 struct Killed {
