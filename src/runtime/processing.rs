@@ -308,20 +308,12 @@ impl Loop<'_> {
     }
 
     fn report(&self, runtime: &Runtime) {
-        // Source lanes come first in the gate; their records are those read.
-        let sources = self.gate.lanes.len() - self.keyed_count(runtime);
-        let read = self
-            .gate
-            .lanes
-            .iter()
-            .take(sources)
-            .map(|g| g.records.load(Ordering::Relaxed))
-            .sum();
-        runtime.progress.set_read(read);
-    }
-
-    fn keyed_count(&self, runtime: &Runtime) -> usize {
-        runtime.topology.segments.len() * runtime.config.keyed_lanes.max(1) as usize
+        // Source lanes come first in the gate.
+        let keyed = runtime.topology.segments.len() * runtime.config.keyed_lanes.max(1) as usize;
+        let (sources, keyed) = self.gate.lanes.split_at(self.gate.lanes.len() - keyed);
+        let sum = |lanes: &[Arc<LaneGauges>]| lanes.iter().map(|g| g.records.load(Ordering::Relaxed)).sum();
+        let read = sum(sources);
+        runtime.progress.set_records(read, if keyed.is_empty() { read } else { sum(keyed) });
     }
 
     /// High-water marks lie at half of the limits at which the gate closes.

@@ -28,6 +28,7 @@ pub struct Progress {
     epoch: Mutex<Option<String>>,
     resumed: Mutex<Option<String>>,
     read: AtomicU64,
+    folded: AtomicU64,
     committed: AtomicU64,
     epochs: AtomicU64,
     replayed_sections: AtomicU64,
@@ -54,6 +55,11 @@ impl Progress {
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
+    /// Records taken by keyed lanes since start, over all re-keyings; those read when the job has no keyed operator.
+    #[must_use]
+    pub fn folded(&self) -> u64 {
+        self.folded.load(Ordering::Relaxed)
+    }
     /// Records read in epochs committed since start.
     #[must_use]
     pub fn committed(&self) -> u64 {
@@ -75,8 +81,9 @@ impl Progress {
     pub(super) fn set_resumed(&self, epoch: Option<String>) {
         *self.resumed.lock() = epoch;
     }
-    pub(super) fn set_read(&self, records: u64) {
-        self.read.store(records, Ordering::Relaxed);
+    pub(super) fn set_records(&self, read: u64, folded: u64) {
+        self.read.store(read, Ordering::Relaxed);
+        self.folded.store(folded, Ordering::Relaxed);
     }
     pub(super) fn add_replayed(&self) {
         self.replayed_sections.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,225 @@
+//! The program that tests kill: one output with (count, sum, source partition and offset) for every input record, exactly once.
+//!
+//! Tells about itself on standard error in lines `keyfold-event <JSON>`, see `keyfold_e2e::worker`.
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use keyfold::checkpoint::store::DirectoryStore;
+use keyfold::config::{Config, Guarantee};
+use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
+use keyfold::operator::process::ProcessError;
+use keyfold::runtime::{LogFactory, Phase, Progress, Runtime, RuntimeError, StageInfo};
+use keyfold::testing::Faults;
+use keyfold::topology::{Job, SourceOptions, Topology};
+use keyfold::types::codec::Postcard;
+use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource, kafka_target};
+
+#[derive(Parser)]
+struct Arguments {
+    #[arg(long)]
+    brokers: String,
+    #[arg(long)]
+    input: String,
+    #[arg(long)]
+    output: String,
+    #[arg(long)]
+    job: String,
+    #[arg(long)]
+    state_dir: PathBuf,
+    #[arg(long)]
+    store_dir: PathBuf,
+    #[arg(long, default_value_t = 500)]
+    epoch_ms: u64,
+    /// Do not wait while another instance is alive.
+    #[arg(long)]
+    take_over: bool,
+    #[arg(long)]
+    at_least_once: bool,
+    /// Bad records are skipped.
+    #[arg(long, conflicts_with = "dead_letters")]
+    skip: bool,
+    /// Bad records go to this topic.
+    #[arg(long)]
+    dead_letters: Option<String>,
+    /// Go on without state when the pointers are gone.
+    #[arg(long)]
+    accept_lost_pointers: bool,
+    #[arg(long, default_value_t = 15_000)]
+    transaction_timeout_ms: u64,
+    /// How often an idle stage commits its pointer again.
+    #[arg(long, default_value_t = 600_000)]
+    recommit_ms: u64,
+    /// Keyed lanes.
+    #[arg(long, default_value_t = 2)]
+    lanes: u32,
+    /// Pads every output's JSON to this many bytes.
+    #[arg(long, default_value_t = 0)]
+    output_bytes: usize,
+    /// `name=value` for librdkafka's producer.
+    #[arg(long)]
+    producer_property: Vec<String>,
+}
+
+struct Fold {
+    state: ValueState<(u64, i64)>,
+    output_bytes: usize,
+}
+
+impl KeyedProcess<i64, String> for Fold {
+    fn process(&mut self, amount: i64, context: &mut ProcessContext<'_, String>) -> Result<(), ProcessError> {
+        let origin = context.origin();
+        let (seq, sum) = self.state.update(|value| {
+            let (seq, sum) = value.get_or_insert((0, 0));
+            *seq += 1;
+            *sum = sum.wrapping_add(amount);
+            (*seq, *sum)
+        })?;
+        let mut text = format!(r#"{{"seq":{seq},"sum":{sum},"p":{},"o":{}"#, origin.partition, origin.offset);
+        if self.output_bytes > text.len() + 10 {
+            let pad = "x".repeat(self.output_bytes - text.len() - 10);
+            text.push_str(&format!(r#","pad":"{pad}""#));
+        }
+        text.push('}');
+        context.emit(text);
+        Ok(())
+    }
+}
+
+fn kafka(arguments: &Arguments, faults: &Faults) -> Result<KafkaConfig> {
+    let mut kafka = KafkaConfig::new(&arguments.brokers).faults(faults.clone());
+    for property in &arguments.producer_property {
+        let (name, value) = property.split_once('=').context("a property is name=value")?;
+        kafka = kafka.producer_property(name, value)?;
+    }
+    Ok(kafka)
+}
+
+fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
+    let job = Job::new(&arguments.job);
+    let options = match &arguments.dead_letters {
+        Some(topic) => SourceOptions::dead_letter(kafka_target(kafka, topic)?),
+        None if arguments.skip => SourceOptions::skip_bad_records(),
+        None => SourceOptions::default(),
+    };
+    let source = Box::new(KafkaSource::topic(kafka, &arguments.input));
+    let output_bytes = arguments.output_bytes;
+    job.source_with("input", source, options, |record| {
+        let text = std::str::from_utf8(record.value.ok_or("a null value")?).map_err(|e| e.to_string())?;
+        text.parse::<i64>().map_err(|e| e.to_string())
+    })
+    .key_by_record_key("key")
+    .process("fold", move |states: &mut StateScope| Fold {
+        state: states.value("total", Postcard::new(1)),
+        output_bytes,
+    })
+    .to_with("output", kafka_target(kafka, &arguments.output)?, |text: &String, _, out| {
+        out.value = Some(text.as_bytes().to_vec());
+        Ok(())
+    });
+    Ok(job.build()?)
+}
+
+fn config(arguments: &Arguments) -> Config {
+    let mut config = Config::new(&arguments.state_dir);
+    config.epoch_interval = Duration::from_millis(arguments.epoch_ms);
+    config.take_over = arguments.take_over;
+    config.keyed_lanes = arguments.lanes;
+    config.accept_lost_pointers = arguments.accept_lost_pointers;
+    config.transaction_timeout = Duration::from_millis(arguments.transaction_timeout_ms);
+    config.recommit_interval = Duration::from_millis(arguments.recommit_ms);
+    if arguments.at_least_once {
+        config.guarantee = Guarantee::AtLeastOnce;
+    }
+    config
+}
+
+fn log_factory(kafka: KafkaConfig, transaction_timeout: Duration) -> LogFactory {
+    Box::new(move |stage: &StageInfo| {
+        let targets = stage.targets.iter().flatten().cloned().collect();
+        let partitions = stage.partitions.clone();
+        let mut log = KafkaLog::new(&kafka, stage.group(), stage.group(), partitions, targets, transaction_timeout);
+        log.check_metadata_limit(keyfold::checkpoint::pointer::Pointer::MAX_LEN)?;
+        Ok(Box::new(log))
+    })
+}
+
+/// Tells what the run is doing, every 50 ms, until `done`.
+fn tell(progress: &Progress, done: &AtomicBool) {
+    let mut started = false;
+    let mut spare = false;
+    while !done.load(Ordering::SeqCst) {
+        match progress.phase() {
+            Phase::Spare if !spare => {
+                spare = true;
+                eprintln!("keyfold-event {{\"event\":\"spare\"}}");
+            }
+            Phase::Processing if !started => {
+                started = true;
+                let epoch = progress.resumed().unwrap_or_default();
+                let restored = progress.replayed_sections();
+                eprintln!("keyfold-event {{\"event\":\"started\",\"epoch\":\"{epoch}\",\"restored\":{restored}}}");
+            }
+            _ => {}
+        }
+        let (folded, committed, epochs) = (progress.folded(), progress.committed(), progress.epochs());
+        eprintln!(
+            "keyfold-event {{\"event\":\"progress\",\"folded\":{folded},\"committed\":{committed},\"epochs\":{epochs}}}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
+    let faults = Faults::from_env().map_err(|e| anyhow!(e))?;
+    let kafka = kafka(arguments, &faults)?;
+    let topology = topology(arguments, &kafka)?;
+    let store = Arc::new(DirectoryStore::open(&arguments.store_dir, faults.clone())?);
+    let config = config(arguments);
+    let log = log_factory(kafka, config.transaction_timeout);
+    let runtime = Runtime::single(topology, config, log, store).with_faults(faults);
+    let stop = runtime.stop_handle();
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
+    std::thread::spawn(move || signals.forever().for_each(|_| stop.stop()));
+    let (progress, metrics) = (runtime.progress(), runtime.metrics());
+    let done = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| tell(&progress, &done));
+        let result = runtime.run();
+        done.store(true, Ordering::SeqCst);
+        result
+    });
+    let bad: Vec<String> = ["decode", "null_key", "timestamp", "user", "encode", "too_large"]
+        .iter()
+        .map(|reason| format!("\"{reason}\":{}", metrics.bad_records(reason)))
+        .collect();
+    eprintln!(
+        "keyfold-event {{\"event\":\"ended\",\"folded\":{},\"committed\":{},\"rebuilds\":{},\"in_doubt\":{},{}}}",
+        progress.folded(),
+        progress.committed(),
+        metrics.session_rebuilds(),
+        metrics.in_doubt_count(),
+        bad.join(",")
+    );
+    Ok(result)
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    match run(&Arguments::parse()) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("keyfold: {error}");
+            ExitCode::from(error.exit_code() as u8)
+        }
+        Err(error) => {
+            eprintln!("keyfold: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
