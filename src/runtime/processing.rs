@@ -313,7 +313,9 @@ impl Loop<'_> {
         let (sources, keyed) = self.gate.lanes.split_at(self.gate.lanes.len() - keyed);
         let sum = |lanes: &[Arc<LaneGauges>]| lanes.iter().map(|g| g.records.load(Ordering::Relaxed)).sum();
         let read = sum(sources);
-        runtime.progress.set_records(read, if keyed.is_empty() { read } else { sum(keyed) });
+        runtime
+            .progress
+            .set_records(read, if keyed.is_empty() { read } else { sum(keyed) });
     }
 
     /// High-water marks lie at half of the limits at which the gate closes.

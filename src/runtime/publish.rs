@@ -247,6 +247,18 @@ impl CommitDriver {
         Ok(verdict)
     }
 
+    /// Whether consumers have joined the stage's group; tried again until it works.
+    pub(super) fn group_has_members(&mut self) -> Result<bool, RuntimeError> {
+        let mut backoff = self.patience.backoff("group");
+        loop {
+            match self.log.group_has_members() {
+                Ok(members) => return Ok(members),
+                Err(e) if e.kind == LogErrorKind::Fatal => return Err(RuntimeError::CannotGoOn(e.to_string())),
+                Err(e) => backoff.wait(&e)?,
+            }
+        }
+    }
+
     /// Reads the pointers stable; tried again until it works.
     pub(super) fn read_committed(&mut self) -> Result<Vec<Committed>, RuntimeError> {
         let mut backoff = self.patience.backoff("pointers");

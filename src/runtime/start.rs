@@ -253,7 +253,7 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     }
     runtime.progress.set_phase(Phase::Restoring);
     runtime.metrics.state(0);
-    if driver.log.group_has_members()? {
+    if driver.group_has_members()? {
         return Err(RuntimeError::CannotGoOn(format!(
             "the consumer group {}.{} has members: stop its consumers, single mode owns all partitions",
             prepared.layout.job(),

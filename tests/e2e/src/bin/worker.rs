@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use keyfold::checkpoint::store::DirectoryStore;
 use keyfold::config::{Config, Guarantee};
-use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
 use keyfold::operator::process::ProcessError;
+use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
 use keyfold::runtime::{LogFactory, Phase, Progress, Runtime, RuntimeError, StageInfo};
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, SourceOptions, Topology};
@@ -79,7 +79,10 @@ impl KeyedProcess<i64, String> for Fold {
             *sum = sum.wrapping_add(amount);
             (*seq, *sum)
         })?;
-        let mut text = format!(r#"{{"seq":{seq},"sum":{sum},"p":{},"o":{}"#, origin.partition, origin.offset);
+        let mut text = format!(
+            r#"{{"seq":{seq},"sum":{sum},"p":{},"o":{}"#,
+            origin.partition, origin.offset
+        );
         if self.output_bytes > text.len() + 10 {
             let pad = "x".repeat(self.output_bytes - text.len() - 10);
             text.push_str(&format!(r#","pad":"{pad}""#));
@@ -117,10 +120,14 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
         state: states.value("total", Postcard::new(1)),
         output_bytes,
     })
-    .to_with("output", kafka_target(kafka, &arguments.output)?, |text: &String, _, out| {
-        out.value = Some(text.as_bytes().to_vec());
-        Ok(())
-    });
+    .to_with(
+        "output",
+        kafka_target(kafka, &arguments.output)?,
+        |text: &String, _, out| {
+            out.value = Some(text.as_bytes().to_vec());
+            Ok(())
+        },
+    );
     Ok(job.build()?)
 }
 
@@ -142,7 +149,14 @@ fn log_factory(kafka: KafkaConfig, transaction_timeout: Duration) -> LogFactory 
     Box::new(move |stage: &StageInfo| {
         let targets = stage.targets.iter().flatten().cloned().collect();
         let partitions = stage.partitions.clone();
-        let mut log = KafkaLog::new(&kafka, stage.group(), stage.group(), partitions, targets, transaction_timeout);
+        let mut log = KafkaLog::new(
+            &kafka,
+            stage.group(),
+            stage.group(),
+            partitions,
+            targets,
+            transaction_timeout,
+        );
         log.check_metadata_limit(keyfold::checkpoint::pointer::Pointer::MAX_LEN)?;
         Ok(Box::new(log))
     })
@@ -210,7 +224,11 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     match run(&Arguments::parse()) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
