@@ -73,7 +73,9 @@ impl Broker {
     /// Makes a topic with a name of its own.
     pub fn topic(&self, partitions: u32, settings: &[(&str, &str)]) -> String {
         let topic = format!("t{}", NAMES.fetch_add(1, Ordering::Relaxed));
-        raw::create_topic(&self.address, &topic, partitions, settings);
+        // Records with old timestamps fall to retention within half a minute otherwise.
+        let settings: Vec<_> = settings.iter().copied().chain([("retention.ms", "-1")]).collect();
+        raw::create_topic(&self.address, &topic, partitions, &settings);
         topic
     }
 
