@@ -250,7 +250,7 @@ impl CommitDriver {
         loop {
             match self.store.put_new(&path, &object.slices()) {
                 Ok(()) => break,
-                Err(e) if e.kind() == StoreErrorKind::AlreadyExists => {
+                Err(e) if matches!(e.kind(), StoreErrorKind::AlreadyExists | StoreErrorKind::Fatal) => {
                     return Err(RuntimeError::CannotGoOn(e.to_string()));
                 }
                 Err(e) => backoff.wait(&e)?,

@@ -27,6 +27,11 @@ impl Outboxes {
         self.delivered.get(&shard).copied().unwrap_or(0)
     }
 
+    /// Everything of the shard up to `sequence` was delivered, by this run or an earlier one.
+    pub fn all_delivered(&mut self, shard: Shard, sequence: Sequence) {
+        self.delivered.insert(shard, sequence);
+    }
+
     /// Delivers the outboxes of sections that are committed, tried again until it works.
     pub fn deliver(&mut self, sections: &[Section], patience: &Patience) -> Result<(), RuntimeError> {
         for section in sections {

@@ -88,6 +88,8 @@ impl Processing<'_> {
         runtime.metrics.state(2);
         let (result, connectors_result) = std::thread::scope(|scope| {
             let control = scope.spawn(|| serve(&mut connectors, &done));
+            // Also when this thread unwinds: the scope waits for the control thread.
+            let _ends = SetOnDrop(&done);
             let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
             let marks = Marks { budget, outputs };
             let result = lanes.and_then(|lanes| {
@@ -112,8 +114,19 @@ impl Processing<'_> {
         give_back(runtime, connectors);
         match (result, connectors_result) {
             (Ok(()), Ok(Err(SourceError::Fatal(why)))) => Err(RuntimeError::CannotGoOn(why)),
+            (Ok(()), Err(_)) => Err(RuntimeError::CannotGoOn(
+                "a source panicked while it was served".to_owned(),
+            )),
             (result, _) => result,
         }
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -356,6 +369,7 @@ impl Loop<'_> {
         }
         self.applied.store(self.epoch, Ordering::Release);
         self.gate.in_flight_bytes.store(0, Ordering::Relaxed);
+        runtime.progress.add_barrier();
         Ok(())
     }
 

@@ -31,6 +31,7 @@ pub struct Progress {
     folded: AtomicU64,
     committed: AtomicU64,
     epochs: AtomicU64,
+    barriers: AtomicU64,
     replayed_sections: AtomicU64,
 }
 
@@ -70,6 +71,11 @@ impl Progress {
     pub fn epochs(&self) -> u64 {
         self.epochs.load(Ordering::Relaxed)
     }
+    /// Barriers cut since start and dealt with to the end, whether or not anything had to be committed.
+    #[must_use]
+    pub fn barriers(&self) -> u64 {
+        self.barriers.load(Ordering::Acquire)
+    }
     /// Sections replayed into local copies at start.
     #[must_use]
     pub fn replayed_sections(&self) -> u64 {
@@ -84,6 +90,9 @@ impl Progress {
     pub(super) fn set_records(&self, read: u64, folded: u64) {
         self.read.store(read, Ordering::Relaxed);
         self.folded.store(folded, Ordering::Relaxed);
+    }
+    pub(super) fn add_barrier(&self) {
+        self.barriers.fetch_add(1, Ordering::AcqRel);
     }
     pub(super) fn add_replayed(&self) {
         self.replayed_sections.fetch_add(1, Ordering::Relaxed);

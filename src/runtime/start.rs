@@ -417,6 +417,7 @@ fn resume(
                 .outboxes
                 .deliver(std::slice::from_ref(&section), &driver.patience)?;
         }
+        driver.outboxes.all_delivered(*shard, state.link.sequence);
     }
     runtime.progress.set_resumed(Some(pointer.epoch.to_string()));
     tracing::info!(epoch = %pointer.epoch, "resumed");

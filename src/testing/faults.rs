@@ -2,7 +2,9 @@
 //!
 //! Compiled in always, off unless asked for: `KEYFOLD_FAULTS` is read by [`Faults::from_env`] only, which programs for tests call.
 //! Grammar: `item;item`, an item being `point=action[@k]` (act when the point is reached for the k-th time, default 1) with action
-//! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`; or `break:EP-n` (a protection is off).
+//! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`, `crash` (the thread that runs the protocol unwinds, as if the
+//! process had died there; for drivers inside one process); or `break:EP-n` (a protection is off).
+use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +41,13 @@ pub enum Action {
     Error,
     /// The step takes longer.
     Sleep(Duration),
+    /// The thread unwinds with a [`Crash`].
+    Crash,
 }
+
+/// What a thread unwinds with that was told to crash; names the point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crash(pub String);
 
 #[derive(Debug)]
 struct Point {
@@ -50,7 +58,7 @@ struct Point {
 
 #[derive(Debug, Default)]
 struct Inner {
-    points: HashMap<String, Point>,
+    points: RwLock<HashMap<String, Point>>,
     broken: HashSet<String>,
 }
 
@@ -94,45 +102,32 @@ impl Faults {
                 inner.broken.insert(id.to_owned());
                 continue;
             }
-            let (name, action) = item
-                .split_once('=')
-                .ok_or_else(|| format!("fault item {item}: no '='"))?;
-            if !POINTS.contains(&name) {
-                return Err(format!(
-                    "fault item {item}: no such point; the points are {}",
-                    POINTS.join(", ")
-                ));
-            }
-            let (action, at) = match action.split_once('@') {
-                Some((action, k)) => (
-                    action,
-                    k.parse()
-                        .map_err(|_| format!("fault item {item}: {k} is not a count"))?,
-                ),
-                None => (action, 1),
-            };
-            let action = match action {
-                "kill" => Action::Kill,
-                "stop" => Action::Stop,
-                "error" => Action::Error,
-                other => match other.strip_prefix("sleep:").and_then(|ms| ms.parse().ok()) {
-                    Some(ms) => Action::Sleep(Duration::from_millis(ms)),
-                    None => return Err(format!("fault item {item}: no such action")),
-                },
-            };
-            inner.points.insert(
-                name.to_owned(),
-                Point {
-                    action,
-                    at,
-                    seen: AtomicU64::new(0),
-                },
-            );
+            let (name, point) = parse_point(item)?;
+            inner.points.get_mut().insert(name, point);
         }
-        let any = !inner.points.is_empty() || !inner.broken.is_empty();
+        let any = !inner.points.get_mut().is_empty() || !inner.broken.is_empty();
         Ok(Faults {
             inner: any.then(|| Arc::new(inner)),
         })
+    }
+
+    /// Without any item, ready for [`Faults::arm`].
+    #[must_use]
+    pub fn armable() -> Faults {
+        Faults {
+            inner: Some(Arc::default()),
+        }
+    }
+
+    /// Adds an item `point=action[@k]` while the runtime runs, counted from now.
+    ///
+    /// # Errors
+    /// When it does not parse, and for faults that are [`Faults::none`].
+    pub fn arm(&self, item: &str) -> Result<(), String> {
+        let inner = self.inner.as_ref().ok_or("these faults are none and stay so")?;
+        let (name, point) = parse_point(item)?;
+        inner.points.write().insert(name, point);
+        Ok(())
     }
 
     /// Passes a fail point.
@@ -141,18 +136,22 @@ impl Faults {
     /// When the point was told to fail.
     pub fn at(&self, name: &str) -> Result<(), Injected> {
         debug_assert!(POINTS.contains(&name), "unknown fail point {name}");
-        let Some(point) = self.inner.as_ref().and_then(|i| i.points.get(name)) else {
-            return Ok(());
+        let Some(inner) = &self.inner else { return Ok(()) };
+        let action = {
+            let points = inner.points.read();
+            let Some(point) = points.get(name) else { return Ok(()) };
+            if point.seen.fetch_add(1, Ordering::Relaxed) + 1 != point.at {
+                return Ok(());
+            }
+            point.action.clone()
         };
-        if point.seen.fetch_add(1, Ordering::Relaxed) + 1 != point.at {
-            return Ok(());
-        }
-        eprintln!("fail point {name}: {:?}", point.action);
-        match &point.action {
+        eprintln!("fail point {name}: {action:?}");
+        match action {
             Action::Kill => signal_self(libc::SIGKILL),
             Action::Stop => signal_self(libc::SIGSTOP),
-            Action::Sleep(time) => std::thread::sleep(*time),
+            Action::Sleep(time) => std::thread::sleep(time),
             Action::Error => return Err(Injected(name.to_owned())),
+            Action::Crash => std::panic::resume_unwind(Box::new(Crash(name.to_owned()))),
         }
         Ok(())
     }
@@ -162,6 +161,39 @@ impl Faults {
     pub fn broken(&self, id: &str) -> bool {
         self.inner.as_ref().is_some_and(|i| i.broken.contains(id))
     }
+}
+
+/// Parses `point=action[@k]`.
+fn parse_point(item: &str) -> Result<(String, Point), String> {
+    let (name, action) = item
+        .split_once('=')
+        .ok_or_else(|| format!("fault item {item}: no '='"))?;
+    if !POINTS.contains(&name) {
+        return Err(format!(
+            "fault item {item}: no such point; the points are {}",
+            POINTS.join(", ")
+        ));
+    }
+    let (action, at) = match action.split_once('@') {
+        Some((action, k)) => (
+            action,
+            k.parse()
+                .map_err(|_| format!("fault item {item}: {k} is not a count"))?,
+        ),
+        None => (action, 1),
+    };
+    let action = match action {
+        "kill" => Action::Kill,
+        "stop" => Action::Stop,
+        "error" => Action::Error,
+        "crash" => Action::Crash,
+        other => match other.strip_prefix("sleep:").and_then(|ms| ms.parse().ok()) {
+            Some(ms) => Action::Sleep(Duration::from_millis(ms)),
+            None => return Err(format!("fault item {item}: no such action")),
+        },
+    };
+    let seen = AtomicU64::new(0);
+    Ok((name.to_owned(), Point { action, at, seen }))
 }
 
 #[allow(unsafe_code)]

@@ -40,7 +40,7 @@ pub enum Operation {
 #[derive(Default)]
 struct Shared {
     copies: Mutex<HashMap<Shard, Arc<Mutex<Copy>>>>,
-    faults: Faults,
+    faults: Mutex<Faults>,
     simulate_crashes: bool,
     failing: [AtomicU32; 4],
 }
@@ -56,7 +56,8 @@ impl Shared {
     }
 
     fn point(&self, name: &str, shard: Shard) -> Result<(), StateError> {
-        self.faults.at(name).map_err(|e| io_error(shard, e))
+        let faults = self.faults.lock().clone();
+        faults.at(name).map_err(|e| io_error(shard, e))
     }
 }
 
@@ -72,7 +73,7 @@ impl MemoryFactory {
     pub fn new(faults: Faults) -> Self {
         MemoryFactory {
             shared: Arc::new(Shared {
-                faults,
+                faults: Mutex::new(faults),
                 ..Shared::default()
             }),
         }
@@ -83,11 +84,16 @@ impl MemoryFactory {
     pub fn with_crashes(faults: Faults) -> Self {
         MemoryFactory {
             shared: Arc::new(Shared {
-                faults,
+                faults: Mutex::new(faults),
                 simulate_crashes: true,
                 ..Shared::default()
             }),
         }
+    }
+
+    /// Other fail points from now on: those of the next process on the same copies.
+    pub fn set_faults(&self, faults: Faults) {
+        *self.shared.faults.lock() = faults;
     }
 
     /// Takes every copy back to its last flush, as the death of the process does to RocksDB, and counts them as closed.
