@@ -1,8 +1,8 @@
 //! A directory of JSON-lines files as a partitioned log ([`FilesSource`]), and output files delivered exactly once ([`FilesSink`]).
 //!
-//! **Input.** `<dir>/<partition>.jsonl`, partitions numbered from 0 without gaps, one record a line. An offset is the byte offset of a
-//! line's start, a position the byte offset after its newline, so that resuming is a seek. Only a line that ends in `\n` is a record; files
-//! may be appended to while they are read, and nothing else: a file that became shorter, was replaced or removed stops the job.
+//! **Input.** `<dir>/<partition>.jsonl`, partitions numbered from 0 without gaps, one record a line. A record's offset is
+//! the byte offset of its newline, so that the position after it, offset + 1 as with every source, is where the next line starts, and
+//! resuming is a seek. Only a line that ends in `\n` is a record; files may be appended to while they are read, and nothing else: a file that became shorter, was replaced or removed stops the job.
 //!
 //! **Output.** `<dir>/<shard>-<sequence>.jsonl`, one file per section of a shard that emitted something.
 #![deny(missing_docs)]

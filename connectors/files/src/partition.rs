@@ -28,7 +28,7 @@ pub(crate) struct PartitionFile {
 
 /// A complete line.
 pub(crate) struct Line<'a> {
-    /// Where it starts in the file.
+    /// Where its newline is in the file: the engine goes on at offset + 1.
     pub offset: i64,
     /// Without the newline.
     pub bytes: &'a [u8],
@@ -88,8 +88,8 @@ impl PartitionFile {
     }
 
     fn take(&mut self, line: Range<usize>) -> Line<'_> {
-        let offset = self.offset;
-        self.offset += line.len() as i64 + 1;
+        let offset = self.offset + line.len() as i64;
+        self.offset = offset + 1;
         self.pending.start = line.end + 1;
         self.scanned = self.pending.start;
         Line {
