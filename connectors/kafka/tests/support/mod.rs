@@ -40,21 +40,22 @@ pub fn broker() -> &'static Broker {
         let dir = tempfile::tempdir().expect("a directory").keep();
         let port = String::from_utf8(run(&mut Command::new(script("free-port.sh"))).stdout).expect("a number");
         let port = port.trim().to_owned();
+        stop_with_us(&dir);
         let up = script("up.sh");
         run(Command::new(up)
             .env("KAFKA_DIR", &dir)
             .env("KAFKA_PORT", &port)
             .env("KAFKA_HEAP", "-Xmx512m"));
-        stop_with_us(&dir);
         Broker {
             address: format!("127.0.0.1:{port}"),
         }
     })
 }
 
-/// A watcher that outlives us: it waits for our end, stops the broker by its pid and removes its directory.
+/// A watcher that outlives us: it waits for our end, and for that of a start that is under way (its lock), stops the broker by its pid
+/// and removes its directory.
 fn stop_with_us(dir: &Path) {
-    let watch = "while kill -0 \"$1\" 2>/dev/null; do sleep 0.5; done; \"$2\"; rm -rf \"$3\"";
+    let watch = "while kill -0 \"$1\" 2>/dev/null; do sleep 0.5; done; flock \"$3/up.lock\" \"$2\"; rm -rf \"$3\"";
     let pid = std::process::id().to_string();
     run(Command::new("setsid")
         .args(["--fork", "bash", "-c", watch, "watch", &pid])
