@@ -43,6 +43,7 @@ impl CommitDriver {
         let mut refusals = 0;
         let started = self.patience.clock.elapsed();
         loop {
+            self.session.stale |= self.log.session_is_suspect() && !self.faults.broken("EP-5");
             if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed {
                 break;
             }
@@ -194,6 +195,8 @@ impl CommitDriver {
                 return Err(RuntimeError::CannotGoOn(error.to_string()));
             }
         }
+        // A late answer to the failed attempt must not reach the next one.
+        self.session.stale |= self.log.session_is_suspect();
         if self.faults.broken("EP-5") && step == Step::Commit {
             self.pretend_aborted()?;
         }
@@ -237,7 +240,9 @@ impl CommitDriver {
             (None, Some(own)) => after_unknown(&committed, own, Some(own)),
             (None, None) => Verdict::NotCommitted,
         };
-        self.patience.metrics.in_doubt();
+        if epoch.is_some() {
+            self.patience.metrics.in_doubt();
+        }
         if verdict == Verdict::Foreign && !self.faults.broken("EP-7") {
             return Err(RuntimeError::Fenced(format!(
                 "the committed pointer is {}",

@@ -13,7 +13,11 @@ pub(crate) struct KafkaEagerSender {
 }
 
 impl KafkaEagerSender {
-    pub(crate) fn new(config: &KafkaConfig, targets: &[LogTarget], batch: usize) -> Result<KafkaEagerSender, LogError> {
+    pub(crate) fn new(
+        config: &KafkaConfig,
+        targets: &[Option<LogTarget>],
+        batch: usize,
+    ) -> Result<KafkaEagerSender, LogError> {
         let sender = Sender::new(config, targets, &config.producer_properties(batch), PATIENCE)?;
         Ok(KafkaEagerSender { sender })
     }

@@ -6,7 +6,9 @@ use crate::config::KafkaConfig;
 use crate::eager::KafkaEagerSender;
 use crate::error::{METADATA_REMEDY, log_error, read_error, transaction_error};
 use crate::ffi::{Client, Code, Failure, Kind, List};
-use crate::sender::Sender;
+use crate::sender::{Sender, Targets};
+use keyfold::checkpoint::pointer::Pointer;
+use keyfold::runtime::{LogFactory, StageInfo};
 use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget};
 use keyfold::types::OutputRef;
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ pub struct KafkaLog {
     group: String,
     transactional_id: String,
     partitions: Vec<(String, i32)>,
-    targets: Vec<LogTarget>,
+    targets: Targets,
     transaction_timeout: Duration,
     session: Option<Session>,
     pointers: Option<Client>,
@@ -55,11 +57,42 @@ impl KafkaLog {
             group: group.into(),
             transactional_id: transactional_id.into(),
             partitions,
-            targets,
+            targets: targets.into_iter().map(Some).collect(),
             transaction_timeout,
             session: None,
             pointers: None,
         }
+    }
+
+    /// The log of a stage in single mode: group and transactional id are `<job>.<stage>`, so that a newcomer fences its predecessor.
+    /// Refuses a broker whose limit of metadata is too small for a pointer.
+    ///
+    /// # Errors
+    /// As [`KafkaLog::check_metadata_limit`].
+    pub fn of_stage(
+        config: &KafkaConfig,
+        stage: &StageInfo,
+        transaction_timeout: Duration,
+    ) -> Result<KafkaLog, LogError> {
+        let (group, partitions) = (stage.group(), stage.partitions.clone());
+        let mut log = KafkaLog::new(
+            config,
+            group.clone(),
+            group,
+            partitions,
+            Vec::new(),
+            transaction_timeout,
+        );
+        log.targets.clone_from(&stage.targets);
+        log.check_metadata_limit(Pointer::MAX_LEN)?;
+        Ok(log)
+    }
+
+    /// [`KafkaLog::of_stage`] for [`keyfold::runtime::Runtime::single`].
+    #[must_use]
+    pub fn factory(config: &KafkaConfig, transaction_timeout: Duration) -> LogFactory {
+        let config = config.clone();
+        Box::new(move |stage| Ok(Box::new(KafkaLog::of_stage(&config, stage, transaction_timeout)?)))
     }
 
     /// Refuses a broker that does not take metadata of `len` bytes. When the broker does not tell, the answer is yes, and a commit that
@@ -106,7 +139,12 @@ impl KafkaLog {
 
     /// Largest batch that every target takes.
     fn batch_bytes(&self) -> usize {
-        self.targets.iter().map(|t| t.max_bytes).min().unwrap_or(usize::MAX)
+        self.targets
+            .iter()
+            .flatten()
+            .map(|t| t.max_bytes)
+            .min()
+            .unwrap_or(usize::MAX)
     }
 
     /// Commit and abort go on inside for as long as it takes; librdkafka asks not to cut them short. This is past the time at which the

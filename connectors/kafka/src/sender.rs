@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 /// Reports are served every so many sends: often enough to keep the queue of reports short.
 const SERVE_EVERY: u64 = 256;
 
+/// By sink index; None for a sink that is not Kafka.
+pub(crate) type Targets = Vec<Option<LogTarget>>;
+
 pub(crate) struct Sender {
-    topics: Vec<Topic>,
-    targets: Vec<LogTarget>,
+    topics: Vec<Option<Topic>>,
+    targets: Targets,
     sent: u64,
     patience: Duration,
     client: Arc<Client>,
@@ -23,14 +26,15 @@ impl Sender {
     /// `patience` bounds every wait for the queue or for reports.
     pub(crate) fn new(
         config: &KafkaConfig,
-        targets: &[LogTarget],
+        targets: &[Option<LogTarget>],
         properties: &[(String, String)],
         patience: Duration,
     ) -> Result<Sender, LogError> {
         let made = |f: Failure| log_error(LogErrorKind::Fatal, "make a kafka producer", &f.text);
         let client = Arc::new(Client::new(Kind::Producer, properties).map_err(made)?);
         let topic = |t: &LogTarget| Topic::new(&client, &t.topic, config.partitioner_of(&t.topic));
-        let topics = targets.iter().map(topic).collect::<Result<_, _>>().map_err(made)?;
+        let open = |t: &Option<LogTarget>| t.as_ref().map(topic).transpose();
+        let topics = targets.iter().map(open).collect::<Result<_, _>>().map_err(made)?;
         Ok(Sender {
             topics,
             targets: targets.to_vec(),
@@ -52,7 +56,7 @@ impl Sender {
 
     /// Hands over one output; waits while the queue is full.
     pub(crate) fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
-        let Some(topic) = self.topics.get(usize::from(output.sink)) else {
+        let Some(Some(topic)) = self.topics.get(usize::from(output.sink)) else {
             let context = format!("produce to sink {}", output.sink);
             return Err(log_error(
                 LogErrorKind::Fatal,
@@ -90,6 +94,7 @@ impl Sender {
         let topic = self
             .targets
             .get(usize::from(output.sink))
+            .and_then(Option::as_ref)
             .map(|t| t.topic.clone())
             .unwrap_or_default();
         let context = format!("produce to topic {topic} partition {}", output.partition);

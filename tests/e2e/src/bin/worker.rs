@@ -13,7 +13,7 @@ use keyfold::checkpoint::store::DirectoryStore;
 use keyfold::config::{Config, Guarantee};
 use keyfold::operator::process::ProcessError;
 use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
-use keyfold::runtime::{LogFactory, Phase, Progress, Runtime, RuntimeError, StageInfo};
+use keyfold::runtime::{Phase, Progress, Runtime, RuntimeError};
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, SourceOptions, Topology};
 use keyfold::types::codec::Postcard;
@@ -145,23 +145,6 @@ fn config(arguments: &Arguments) -> Config {
     config
 }
 
-fn log_factory(kafka: KafkaConfig, transaction_timeout: Duration) -> LogFactory {
-    Box::new(move |stage: &StageInfo| {
-        let targets = stage.targets.iter().flatten().cloned().collect();
-        let partitions = stage.partitions.clone();
-        let mut log = KafkaLog::new(
-            &kafka,
-            stage.group(),
-            stage.group(),
-            partitions,
-            targets,
-            transaction_timeout,
-        );
-        log.check_metadata_limit(keyfold::checkpoint::pointer::Pointer::MAX_LEN)?;
-        Ok(Box::new(log))
-    })
-}
-
 /// Tells what the run is doing, every 50 ms, until `done`.
 fn tell(progress: &Progress, done: &AtomicBool) {
     let mut started = false;
@@ -194,7 +177,7 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
     let topology = topology(arguments, &kafka)?;
     let store = Arc::new(DirectoryStore::open(&arguments.store_dir, faults.clone())?);
     let config = config(arguments);
-    let log = log_factory(kafka, config.transaction_timeout);
+    let log = KafkaLog::factory(&kafka, config.transaction_timeout);
     let runtime = Runtime::single(topology, config, log, store).with_faults(faults);
     let stop = runtime.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
