@@ -22,6 +22,13 @@ pub(super) struct Restore<'a> {
 impl Restore<'_> {
     /// Restores every shard; returns the copies by shard.
     pub fn all(&self, shards: &[(Shard, ShardState)]) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
+        self.faults.restoring(true);
+        let restored = self.side_by_side(shards);
+        self.faults.restoring(false);
+        restored
+    }
+
+    fn side_by_side(&self, shards: &[(Shard, ShardState)]) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();

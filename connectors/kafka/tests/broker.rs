@@ -6,7 +6,7 @@ use keyfold::source::{Source, SourceError};
 use keyfold::types::output::encode_headers;
 use keyfold::types::{Header, OutputRef, Partitioner};
 use keyfold_kafka::{KafkaLog, KafkaSource, StartAt, kafka_target};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Lane, broker, entry, output, transaction};
 
 /// EP-11: a reader of the source topic sees outputs only once their transaction is committed.
