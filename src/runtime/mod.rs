@@ -24,9 +24,10 @@ mod start;
 pub use error::{ExitCode, RuntimeError};
 pub use progress::{Phase, Progress, StopHandle};
 
-use crate::checkpoint::store::Store;
+use crate::checkpoint::StoreLog;
+use crate::checkpoint::store::{Layout, Store};
 use crate::config::Config;
-use crate::sink::{Log, LogError, LogTarget};
+use crate::sink::{Log, LogError, LogErrorKind, LogTarget};
 use crate::state::BackendFactory;
 use crate::state::StateError;
 use crate::telemetry::Metrics;
@@ -59,6 +60,20 @@ impl StageInfo {
 
 /// Makes the stage's log once its partitions are known.
 pub type LogFactory = Box<dyn FnOnce(&StageInfo) -> Result<Box<dyn Log>, LogError> + Send>;
+
+/// The log of stages that neither read nor write Kafka: commits are numbered records in the checkpoint store.
+#[must_use]
+pub fn store_log(store: Arc<dyn Store>) -> LogFactory {
+    Box::new(move |stage| {
+        let layout = Layout::new(&stage.job, &stage.stage).map_err(|e| LogError {
+            kind: LogErrorKind::Fatal,
+            context: "name the stage's commit records".to_owned(),
+            reason: e.to_string(),
+        })?;
+        Ok(Box::new(StoreLog::new(store, layout, stage.partitions.clone())))
+    })
+}
+
 /// Opens the local copies under a directory.
 pub type BackendOpener = Box<dyn FnOnce(&Path) -> Result<Arc<dyn BackendFactory>, StateError> + Send>;
 

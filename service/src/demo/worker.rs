@@ -5,10 +5,9 @@ use super::kafka::{orders_topic, totals_topic};
 use super::pace::{Opened, Paced};
 use super::status::{Figures, Status};
 use anyhow::{Context, Result};
-use keyfold::checkpoint::{DirectoryStore, Layout, Store, StoreLog};
+use keyfold::checkpoint::{DirectoryStore, Store};
 use keyfold::config::Config;
-use keyfold::runtime::{ExitCode, LogFactory, Phase, Progress, Runtime, StopHandle};
-use keyfold::sink::{Log, LogError, LogErrorKind};
+use keyfold::runtime::{ExitCode, LogFactory, Phase, Progress, Runtime, StopHandle, store_log};
 use keyfold::source::Source;
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, Target};
@@ -128,14 +127,7 @@ type Ends = (Box<dyn Source>, Target, LogFactory);
 
 fn files(dirs: &Dirs, store: Arc<dyn Store>) -> Ends {
     let source = Box::new(FilesSource::new(dirs.input()).topic("orders"));
-    let log: LogFactory = Box::new(move |stage| {
-        let layout = Layout::new(&stage.job, &stage.stage).map_err(|e| LogError {
-            kind: LogErrorKind::Fatal,
-            context: "name the stage's commits".to_owned(),
-            reason: e.to_string(),
-        })?;
-        Ok(Box::new(StoreLog::new(store, layout, stage.partitions.clone())) as Box<dyn Log>)
-    });
+    let log = store_log(store);
     (source, FilesSink::new(dirs.output()).into(), log)
 }
 
@@ -144,18 +136,7 @@ fn kafka(brokers: &str, job: &str) -> Result<Ends> {
     let source = Box::new(KafkaSource::topic(&config, orders_topic(job)));
     let target = kafka_target(&config, &totals_topic(job))?;
     let timeout = Config::new("").transaction_timeout;
-    let log: LogFactory = Box::new(move |stage| {
-        let (group, targets) = (stage.group(), stage.targets.iter().flatten().cloned().collect());
-        let log = KafkaLog::new(
-            &config,
-            group.clone(),
-            group,
-            stage.partitions.clone(),
-            targets,
-            timeout,
-        );
-        Ok(Box::new(log) as Box<dyn Log>)
-    });
+    let log = KafkaLog::factory(&config, timeout);
     Ok((source, target.into(), log))
 }
 

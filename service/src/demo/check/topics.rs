@@ -63,13 +63,17 @@ fn each_record(brokers: &str, topic: &str, f: &mut dyn FnMut(&BorrowedMessage<'_
     let mut heard = Instant::now();
     while open > 0 {
         match consumer.poll(Duration::from_millis(200)) {
-            Some(Ok(record)) => f(&record).with_context(|| format!("reading topic {topic}"))?,
+            Some(Ok(record)) => {
+                heard = Instant::now();
+                f(&record).with_context(|| format!("reading topic {topic}"))?;
+            }
             Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
-            Some(Err(error)) => tracing::warn!(topic, %error, "reading"),
-            None if heard.elapsed() > SILENCE => bail!("topic {topic} cannot be read to its end"),
-            None => continue,
+            Some(Err(error)) => tracing::info!(topic, %error, "reading"),
+            None => {}
         }
-        heard = Instant::now();
+        if heard.elapsed() > SILENCE {
+            bail!("topic {topic} cannot be read to its end");
+        }
     }
     Ok(())
 }
