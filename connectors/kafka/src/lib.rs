@@ -26,3 +26,8 @@ pub use error::KafkaError;
 pub use log::KafkaLog;
 pub use sink::kafka_target;
 pub use source::{KafkaSource, StartAt};
+
+/// The examples of the README, compiled; those that need no broker are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
