@@ -103,12 +103,16 @@ fn every_relative_link_leads_somewhere() {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
-/// Is this the name of a test of an invariant or of a fault?
+/// Is this the name of a test: that of an invariant or a fault, or a sentence?
 fn is_test_name(name: &str) -> bool {
     let number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    ["ep_", "row_", "rows_"]
+    let of_id = ["ep_", "row_", "rows_"]
         .iter()
-        .any(|start| name.strip_prefix(start).is_some_and(number))
+        .any(|start| name.strip_prefix(start).is_some_and(number));
+    let words = name
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    of_id || (words && name.matches('_').count() >= 3)
 }
 
 #[test]
@@ -175,4 +179,5 @@ fn links_quotes_and_anchors_are_read_as_they_are_meant() {
     assert!(broken("docs/format/pointer.md", "store.md").is_none());
     assert!(broken("README.md", "ARCHITECTURE.md#no-such-heading").is_some());
     assert!(is_test_name("ep_5_a") && is_test_name("row_47_b") && !is_test_name("epoch_1"));
+    assert!(is_test_name("what_is_encoded_comes_back") && !is_test_name("keyfold_bad_records_total{reason,step}"));
 }
