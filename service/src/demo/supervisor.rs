@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const KILL_BETWEEN: RangeInclusive<u64> = 30..=70;
 /// ... and the moment is waited for from a point on that lies before this.
 const KILL_DRAWN_BELOW: u64 = 60;
+/// From here on, in percent, any moment will do: on a busy machine commits may be rare.
+const KILL_ANYHOW_FROM: u64 = 66;
 /// Time since the last commit at which the next one is far enough away: epochs take 200 ms.
 const BETWEEN_COMMITS: RangeInclusive<u128> = 30..=130;
 /// A machine that is too busy may commit between the last word of the worker and its end; then nothing is replayed, and the new run is
@@ -159,7 +161,8 @@ impl Show<'_> {
                 bail!("the job was past {to} % before there was a moment for the kill; is the machine too busy?");
             }
             let is_between = BETWEEN_COMMITS.contains(&committed.1.elapsed().as_millis());
-            if folded >= not_before && folded > running.committed() && is_between {
+            let is_late = folded >= total * KILL_ANYHOW_FROM / 100;
+            if folded >= not_before && folded > running.committed() && (is_between || is_late) {
                 break;
             }
         }
