@@ -8,7 +8,8 @@ use std::time::Duration;
 pub enum Guarantee {
     /// Outputs, positions and state change together.
     ExactlyOnce,
-    /// Outputs are visible as they are produced; after a crash some are produced again. State is exact under both.
+    /// Outputs are visible as they are produced; after a crash some are produced again. Barriers are not aligned: with more than one source
+    /// lane, records that lie behind another lane's barrier are folded a second time after a crash.
     AtLeastOnce,
 }
 
