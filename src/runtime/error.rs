@@ -3,7 +3,7 @@ use crate::checkpoint::chain::RestoreError;
 use crate::checkpoint::protocol::Refusal;
 use crate::checkpoint::store::StoreError;
 use crate::operator::LaneError;
-use crate::sink::LogError;
+use crate::sink::{LogError, LogErrorKind};
 use crate::state::StateError;
 use crate::testing::faults::Injected;
 
@@ -81,6 +81,7 @@ impl RuntimeError {
             } => ExitCode::Failed,
             RuntimeError::Lane { .. } => ExitCode::CannotGoOn,
             RuntimeError::LocalCopy(StateError::Codec { .. }) => ExitCode::CannotGoOn,
+            RuntimeError::Log(error) if error.kind == LogErrorKind::Fatal => ExitCode::CannotGoOn,
             _ => ExitCode::Failed,
         }
     }

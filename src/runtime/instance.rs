@@ -65,6 +65,12 @@ impl Instance {
         self.incarnations.contains(&incarnation)
     }
 
+    /// Whether any session was ever held from this directory.
+    #[must_use]
+    pub fn held_any(&self) -> bool {
+        !self.incarnations.is_empty()
+    }
+
     /// Remembers a session, durably, before anything is committed in it.
     ///
     /// # Errors

@@ -6,10 +6,14 @@ use crate::checkpoint::protocol::{
     Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
 };
 use crate::sink::buffer::WalkError;
-use crate::sink::{CommitEntry, Committed, LogError, LogErrorKind};
+use crate::sink::{CommitEntry, Committed, Log, LogError, LogErrorKind};
 use crate::testing::faults::Injected;
 use crate::types::OutputRef;
 use std::time::Duration;
+
+/// Into how many more pieces the outputs are cut after each refusal. Fewer leave the refused output in company after the last try, more
+/// wait more often.
+const PIECES_PER_REFUSAL: u64 = 16;
 
 /// The step at which an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl CommitDriver {
             if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed {
                 break;
             }
-            let why = match self.attempt(epoch) {
+            let why = match self.attempt(epoch, refusals) {
                 Ok(facts) => {
                     self.session.stale = needs_new_session(&facts) && !self.faults.broken("EP-5");
                     break;
@@ -94,10 +98,10 @@ impl CommitDriver {
         self.patience.clock.elapsed().saturating_sub(self.committed_at)
     }
 
-    fn attempt(&mut self, epoch: &Durable) -> Result<PublishFacts, Failure> {
+    fn attempt(&mut self, epoch: &Durable, refusals: u32) -> Result<PublishFacts, Failure> {
         self.log.begin().map_err(at(Step::Begin))?;
         self.faults.at("txn_begun")?;
-        self.send_outputs(epoch)?;
+        self.send_outputs(epoch, refusals)?;
         self.log.drain().map_err(at(Step::Outputs))?;
         self.faults.at("outputs_sent")?;
         let clock = self.patience.clock.clone();
@@ -119,8 +123,12 @@ impl CommitDriver {
         })
     }
 
-    fn send_outputs(&mut self, epoch: &Durable) -> Result<(), Failure> {
+    /// A refusal at delivery names the first output of a batch, and there may be many batches: each try after one waits for its outputs in
+    /// pieces a sixteenth of the size, so that the error of the last names the one that was refused.
+    fn send_outputs(&mut self, epoch: &Durable, refusals: u32) -> Result<(), Failure> {
         let total: u64 = epoch.outputs.iter().map(|b| b.len()).sum();
+        let pieces = PIECES_PER_REFUSAL.saturating_pow(refusals);
+        let piece = (total / pieces).max(1);
         let mut sent = 0;
         for buffer in &epoch.outputs {
             let mut visit = |out: &OutputRef<'_>| -> Result<(), Failure> {
@@ -130,9 +138,13 @@ impl CommitDriver {
                 sent += 1;
                 match self.log.send(out) {
                     // EP-8: an output that the log refuses is never left out. The switch leaves it out.
-                    Err(e) if e.kind == LogErrorKind::OutputRefused && self.faults.broken("EP-8") => Ok(()),
-                    sent => sent.map_err(at(Step::Outputs)),
+                    Err(e) if e.kind == LogErrorKind::OutputRefused && self.faults.broken("EP-8") => {}
+                    sent => sent.map_err(at(Step::Outputs))?,
                 }
+                if pieces > 1 && sent.is_multiple_of(piece) {
+                    self.log.drain().map_err(at(Step::Outputs))?;
+                }
+                Ok(())
             };
             buffer.walk(&mut visit).map_err(|e| match e {
                 WalkError::Visitor(failure) => failure,
@@ -266,9 +278,21 @@ impl CommitDriver {
 
     /// Reads the pointers stable; tried again until it works.
     pub(super) fn read_committed(&mut self) -> Result<Vec<Committed>, RuntimeError> {
+        self.read_pointers(|log| log.committed())
+    }
+
+    /// Reads the pointers as they are, see [`Log::glance`]; tried again until it works.
+    pub(super) fn glance(&mut self) -> Result<Vec<Committed>, RuntimeError> {
+        self.read_pointers(|log| log.glance())
+    }
+
+    fn read_pointers(
+        &mut self,
+        read: impl Fn(&mut dyn Log) -> Result<Vec<Committed>, LogError>,
+    ) -> Result<Vec<Committed>, RuntimeError> {
         let mut backoff = self.patience.backoff("pointers");
         loop {
-            match self.log.committed() {
+            match read(self.log.as_mut()) {
                 Ok(committed) => return Ok(committed),
                 Err(e) if e.kind == LogErrorKind::Fatal => return Err(RuntimeError::CannotGoOn(e.to_string())),
                 Err(e) => backoff.wait(&e)?,

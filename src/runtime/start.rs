@@ -301,10 +301,15 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
     if runtime.config.take_over {
         return Ok(true);
     }
-    let mut last = pointer_of(&driver.read_committed()?);
-    if last.is_some_and(|p| driver.instance.held(p.epoch.incarnation)) {
+    // The stable read below waits for what a predecessor has left undecided, as long as its transaction's time-out. Opening the session
+    // decides it at once, and for our own predecessor there is nothing to wait for.
+    let glance = pointer_of(&driver.glance()?);
+    if glance.map_or(driver.instance.held_any(), |p| {
+        driver.instance.held(p.epoch.incarnation)
+    }) {
         return Ok(true);
     }
+    let mut last = pointer_of(&driver.read_committed()?);
     let watch_for = WATCH_MIN.max(runtime.config.epoch_interval * 3);
     let mut since = runtime.clock.elapsed();
     let mut moved = false;

@@ -58,7 +58,7 @@ pub struct CommitEntry {
 
 /// Publishes an epoch atomically: outputs, offsets and pointer change together or not at all. Driven by one thread.
 ///
-/// The calls of a transaction come in the order `begin`, `send`*, `drain`, `send_offsets`, `commit`; `abort` instead of any of the later
+/// The calls of a transaction come in the order `begin`, any number of `send` and `drain`, `drain`, `send_offsets`, `commit`; `abort` instead of any of the later
 /// ones. No call has a default: each affects durability.
 pub trait Log: Send {
     /// Drops the session, if any, and opens a new one under the same name: every earlier holder is fenced and its open transaction is
@@ -73,6 +73,12 @@ pub trait Log: Send {
     /// # Errors
     /// [`LogError`]
     fn committed(&mut self) -> Result<Vec<Committed>, LogError>;
+    /// What was committed last, without waiting: what an undecided transaction would change is as if it had not begun. A hint for the start,
+    /// never a reason to adopt or to publish.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn glance(&mut self) -> Result<Vec<Committed>, LogError>;
     /// Whether another consumer is a member of the stage's group (single mode refuses to start then). False for logs without groups.
     ///
     /// # Errors
@@ -88,7 +94,7 @@ pub trait Log: Send {
     /// # Errors
     /// [`LogError`]
     fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError>;
-    /// Waits until every output of the transaction was acknowledged.
+    /// Waits until every output of the transaction so far was acknowledged.
     ///
     /// # Errors
     /// The first refusal or failure of a delivery.

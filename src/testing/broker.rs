@@ -392,6 +392,13 @@ impl MemoryBroker {
         if inner.producers.values().any(pending) {
             return Err(error(LogErrorKind::Retriable, group, "unstable offsets"));
         }
+        drop(inner);
+        Ok(self.decided_offsets(group, partitions))
+    }
+
+    /// What was committed last, whether or not a transaction is undecided.
+    pub(super) fn decided_offsets(&self, group: &str, partitions: &[(String, i32)]) -> Vec<Committed> {
+        let inner = self.inner.lock();
         let offsets = inner.groups.get(group);
         let committed = |(topic, partition): &(String, i32)| {
             let found = offsets.and_then(|o| o.get(&(topic.clone(), *partition)));
@@ -402,7 +409,7 @@ impl MemoryBroker {
                 metadata: found.and_then(|(_, metadata)| metadata.clone()),
             }
         };
-        Ok(partitions.iter().map(committed).collect())
+        partitions.iter().map(committed).collect()
     }
 
     fn in_transaction<T>(

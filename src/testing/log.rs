@@ -84,6 +84,11 @@ impl Log for MemoryLog {
         let act = || broker.stable_offsets(&stage.group(), &stage.partitions);
         self.process.log(Call::Committed, broker.clock(), act)
     }
+    fn glance(&mut self) -> Result<Vec<Committed>, LogError> {
+        let (broker, stage) = (&self.broker, &self.stage);
+        let act = || Ok(broker.decided_offsets(&stage.group(), &stage.partitions));
+        self.process.log(Call::Committed, broker.clock(), act)
+    }
     fn group_has_members(&mut self) -> Result<bool, LogError> {
         let (broker, group) = (&self.broker, self.stage.group());
         self.process

@@ -297,6 +297,13 @@ impl KafkaConfig {
         self.consumer_properties(&[], group)
     }
 
+    /// For reading pointers without waiting for transactions that are undecided.
+    pub(crate) fn glance_properties(&self, group: &str) -> Vec<(String, String)> {
+        let mut properties = self.pointer_properties(group);
+        put(&mut properties, "isolation.level", "read_uncommitted");
+        properties
+    }
+
     fn consumer_properties(&self, defaults: &[(&str, String)], group: &str) -> Vec<(String, String)> {
         let mut properties = self.merged(defaults, &self.consumer);
         put(&mut properties, "group.id", group);

@@ -116,9 +116,23 @@ const GROUP_REMEDY: &str = "another consumer is a member of this group: stop it,
 /// A message that was not delivered, or not taken in the first place. `failed` of them failed together.
 pub(crate) fn delivery_error(failure: &DeliveryFailure, failed: u64) -> LogError {
     let context = format!("produce to topic {} partition {}", failure.topic, failure.partition);
-    let size = format!("key of {} bytes, value of {} bytes", failure.key_len, failure.value_len);
-    let reason = format!("{} ({size}; {failed} not delivered)", failure.text);
+    let key = key_text(failure.key.as_deref());
+    let value = failure.value_len;
+    let reason = format!(
+        "{} ({key}, value of {value} bytes; {failed} not delivered)",
+        failure.text
+    );
     log_error(delivery_kind(failure.code), &context, &reason)
+}
+
+/// Enough of a key to find its record again.
+fn key_text(key: Option<&[u8]>) -> String {
+    const SHOWN_MAX: usize = 64;
+    let Some(key) = key else {
+        return "no key".to_owned();
+    };
+    let shown = key.get(..SHOWN_MAX).unwrap_or(key).escape_ascii();
+    format!("key {shown} of {} bytes", key.len())
 }
 
 fn delivery_kind(code: Code) -> LogErrorKind {

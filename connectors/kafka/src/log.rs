@@ -181,44 +181,8 @@ impl KafkaLog {
     }
 
     fn read_committed(&mut self, wait: Duration) -> Result<Vec<Committed>, LogError> {
-        let context = format!("read committed offsets of group {}", self.group);
-        let partitions = self.partitions.clone();
-        let mut list = List::new(partitions.len());
-        for (topic, partition) in &partitions {
-            list.add(topic, *partition, -1, -1, b"")
-                .map_err(|f| log_error(LogErrorKind::Fatal, &context, &f.text))?;
-        }
-        let client = self.pointers()?;
-        let asked = client.committed(&list, wait);
-        // Serves the error callback; a record cannot lie there, nothing is assigned.
-        let served = client.poll_consumer();
-        let reported = client.take_last_error();
-        if let Err(failure) = asked {
-            let told = served
-                .err()
-                .or_else(|| reported.map(|(code, text)| Failure::plain(code, text)));
-            let hopeless = told
-                .map(|f| read_error(&context, &f))
-                .filter(|e| e.kind == LogErrorKind::Fatal);
-            return Err(hopeless.unwrap_or_else(|| read_error(&context, &failure)));
-        }
-        let mut out = Vec::with_capacity(partitions.len());
-        for entry in list.entries() {
-            if entry.code != Code::NoError {
-                let context = format!("{context}: {} partition {}", entry.topic, entry.partition);
-                return Err(read_error(
-                    &context,
-                    &Failure::plain(entry.code, entry.code.to_string()),
-                ));
-            }
-            out.push(Committed {
-                topic: entry.topic,
-                partition: entry.partition,
-                offset: (entry.offset >= 0).then_some(entry.offset),
-                metadata: entry.metadata.filter(|m| !m.is_empty()),
-            });
-        }
-        Ok(out)
+        let (group, partitions) = (self.group.clone(), self.partitions.clone());
+        read_offsets(self.pointers()?, &group, &partitions, wait)
     }
 
     fn offsets(&self, entries: &[CommitEntry]) -> Result<List, LogError> {
@@ -247,6 +211,51 @@ impl KafkaLog {
         }
         Ok(list)
     }
+}
+
+/// What is committed, as the client's isolation level tells it.
+fn read_offsets(
+    client: &Client,
+    group: &str,
+    partitions: &[(String, i32)],
+    wait: Duration,
+) -> Result<Vec<Committed>, LogError> {
+    let context = format!("read committed offsets of group {group}");
+    let mut list = List::new(partitions.len());
+    for (topic, partition) in partitions {
+        list.add(topic, *partition, -1, -1, b"")
+            .map_err(|f| log_error(LogErrorKind::Fatal, &context, &f.text))?;
+    }
+    let asked = client.committed(&list, wait);
+    // Serves the error callback; a record cannot lie there, nothing is assigned.
+    let served = client.poll_consumer();
+    let reported = client.take_last_error();
+    if let Err(failure) = asked {
+        let told = served
+            .err()
+            .or_else(|| reported.map(|(code, text)| Failure::plain(code, text)));
+        let hopeless = told
+            .map(|f| read_error(&context, &f))
+            .filter(|e| e.kind == LogErrorKind::Fatal);
+        return Err(hopeless.unwrap_or_else(|| read_error(&context, &failure)));
+    }
+    let mut out = Vec::with_capacity(partitions.len());
+    for entry in list.entries() {
+        if entry.code != Code::NoError {
+            let context = format!("{context}: {} partition {}", entry.topic, entry.partition);
+            return Err(read_error(
+                &context,
+                &Failure::plain(entry.code, entry.code.to_string()),
+            ));
+        }
+        out.push(Committed {
+            topic: entry.topic,
+            partition: entry.partition,
+            offset: (entry.offset >= 0).then_some(entry.offset),
+            metadata: entry.metadata.filter(|m| !m.is_empty()),
+        });
+    }
+    Ok(out)
 }
 
 fn no_session() -> LogError {
@@ -302,6 +311,13 @@ impl Log for KafkaLog {
                 done => return done,
             }
         }
+    }
+
+    fn glance(&mut self) -> Result<Vec<Committed>, LogError> {
+        let properties = self.config.glance_properties(&self.group);
+        let client = Client::new(Kind::Consumer, &properties)
+            .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?;
+        read_offsets(&client, &self.group, &self.partitions, ASK_WITHIN)
     }
 
     fn group_has_members(&mut self) -> Result<bool, LogError> {

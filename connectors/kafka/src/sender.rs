@@ -113,7 +113,7 @@ impl Sender {
                 text: failure.text.clone(),
                 topic,
                 partition: output.partition,
-                key_len: output.key.map_or(0, <[u8]>::len),
+                key: output.key.map(<[u8]>::to_vec),
                 value_len: output.value.map_or(0, <[u8]>::len),
             },
             1,

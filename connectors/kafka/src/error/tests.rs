@@ -63,7 +63,7 @@ fn a_refused_output_is_named_and_any_other_failed_delivery_can_be_aborted() {
         text: "too large".into(),
         topic: "totals".into(),
         partition: 3,
-        key_len: 5,
+        key: Some(b"total".to_vec()),
         value_len: 2_000_000,
     };
     let error = delivery_error(&failed, 1);

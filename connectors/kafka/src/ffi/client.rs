@@ -1,5 +1,5 @@
 //! A librdkafka client with its callbacks.
-use super::{Code, Failure, c_string, check, describe, sys, text};
+use super::{Code, Failure, bytes, c_string, check, describe, sys, text};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct DeliveryFailure {
     pub text: String,
     pub topic: String,
     pub partition: i32,
-    pub key_len: usize,
+    pub key: Option<Vec<u8>>,
     pub value_len: usize,
 }
 
@@ -300,7 +300,8 @@ unsafe extern "C" fn on_delivery(
             text: describe(message.err),
             topic,
             partition: message.partition,
-            key_len: message.key_len,
+            // SAFETY: the message owns `key_len` bytes, or there is no key.
+            key: unsafe { bytes(message.key, message.key_len) }.map(<[u8]>::to_vec),
             value_len: message.len,
         });
     }
