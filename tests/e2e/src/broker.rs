@@ -210,7 +210,23 @@ impl Broker {
                 bail!("creating the topic {name}: {code}");
             }
         }
-        Ok(())
+        self.wait_for_topic(&admin, name)
+    }
+
+    /// A topic is there for clients a moment after its creation is acknowledged.
+    fn wait_for_topic(&self, admin: &AdminClient<DefaultClientContext>, name: &str) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(30) {
+            let found = admin.inner().fetch_metadata(Some(name), Duration::from_secs(5));
+            let there = |topic: &rdkafka::metadata::MetadataTopic| {
+                topic.error().is_none() && topic.partitions().iter().all(|p| p.leader() >= 0)
+            };
+            if found.is_ok_and(|metadata| metadata.topics().iter().all(there)) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("the topic {name} was created and is not there")
     }
 
     /// A topic of its own for a test: the name with a number that no other test of this program has.

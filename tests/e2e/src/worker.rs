@@ -2,7 +2,7 @@
 //!
 //! It prints lines `keyfold-event <JSON>` to its standard error: `{"event":"started","epoch":<id>,"restored":<n>}` once
 //! it has restored its state, `{"event":"progress","folded":<n>,"committed":<n>}` at least every 100 ms, both counted
-//! in input records since its start.
+//! in input records since its start, and `{"event":"ended",...}` with its counters when it ends by itself.
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -62,6 +62,8 @@ pub struct Told {
     pub folded: u64,
     /// Those of them that belong to committed epochs.
     pub committed: u64,
+    /// Its counters, once it has ended by itself.
+    pub ended: Option<serde_json::Value>,
     /// The last lines that were no events.
     pub last_lines: Vec<String>,
 }
@@ -82,8 +84,15 @@ impl Told {
                 self.restored = number("restored");
             }
             Some("progress") => (self.folded, self.committed) = (number("folded"), number("committed")),
+            Some("ended") => self.ended = Some(event),
             _ => {}
         }
+    }
+
+    /// A counter of the event `ended`; 0 when it is not there.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        self.ended.as_ref().and_then(|e| e[name].as_u64()).unwrap_or(0)
     }
 
     /// Records folded and not committed.
@@ -292,6 +301,8 @@ mod tests {
         told.take(r#"keyfold-event {"event":"started","epoch":"00aa-3","restored":17}"#);
         told.take(r#"keyfold-event {"event":"progress","folded":10,"committed":4}"#);
         told.take("fail point post_commit: Kill");
+        told.take(r#"keyfold-event {"event":"ended","rebuilds":2}"#);
+        assert_eq!((told.counter("rebuilds"), told.counter("retries")), (2, 0));
         assert_eq!(
             (told.started.as_deref(), told.restored, told.at_risk()),
             (Some("00aa-3"), 17, 6)

@@ -60,14 +60,21 @@ struct Arguments {
     /// Pads every output's JSON to this many bytes.
     #[arg(long, default_value_t = 0)]
     output_bytes: usize,
+    /// Pads only the outputs of values from this on.
+    #[arg(long, default_value_t = i64::MIN, allow_hyphen_values = true)]
+    pad_from: i64,
     /// `name=value` for librdkafka's producer.
     #[arg(long)]
     producer_property: Vec<String>,
 }
 
+/// The steps whose retries are told together.
+const RETRIED: [&str; 4] = ["publish", "session", "pointers", "group"];
+
 struct Fold {
     state: ValueState<(u64, i64)>,
     output_bytes: usize,
+    pad_from: i64,
 }
 
 impl KeyedProcess<i64, String> for Fold {
@@ -83,7 +90,7 @@ impl KeyedProcess<i64, String> for Fold {
             r#"{{"seq":{seq},"sum":{sum},"p":{},"o":{}"#,
             origin.partition, origin.offset
         );
-        if self.output_bytes > text.len() + 10 {
+        if amount >= self.pad_from && self.output_bytes > text.len() + 10 {
             let pad = "x".repeat(self.output_bytes - text.len() - 10);
             text.push_str(&format!(r#","pad":"{pad}""#));
         }
@@ -110,7 +117,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
         None => SourceOptions::default(),
     };
     let source = Box::new(KafkaSource::topic(kafka, &arguments.input));
-    let output_bytes = arguments.output_bytes;
+    let (output_bytes, pad_from) = (arguments.output_bytes, arguments.pad_from);
     job.source_with("input", source, options, |record| {
         let text = std::str::from_utf8(record.value.ok_or("a null value")?).map_err(|e| e.to_string())?;
         text.parse::<i64>().map_err(|e| e.to_string())
@@ -119,6 +126,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
     .process("fold", move |states: &mut StateScope| Fold {
         state: states.value("total", Postcard::new(1)),
         output_bytes,
+        pad_from,
     })
     .to_with(
         "output",
@@ -194,8 +202,9 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
         .iter()
         .map(|reason| format!("\"{reason}\":{}", metrics.bad_records(reason)))
         .collect();
+    let retries: u64 = RETRIED.iter().map(|step| metrics.retries(step)).sum();
     eprintln!(
-        "keyfold-event {{\"event\":\"ended\",\"folded\":{},\"committed\":{},\"rebuilds\":{},\"in_doubt\":{},{}}}",
+        "keyfold-event {{\"event\":\"ended\",\"folded\":{},\"committed\":{},\"rebuilds\":{},\"in_doubt\":{},\"retries\":{retries},{}}}",
         progress.folded(),
         progress.committed(),
         metrics.session_rebuilds(),

@@ -1,0 +1,12 @@
+//! Rows of the list of faults, each by a test that is named after it: the worker as a process of its own, a real broker, and a judge
+//! that shares no code with the engine.
+mod bad_records;
+mod broker_faults;
+mod control_records;
+mod kills;
+mod limits;
+mod oracle;
+mod records;
+mod scene;
+mod timestamps;
+mod tools;
