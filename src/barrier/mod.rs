@@ -1,13 +1,15 @@
 //! Barriers cut the stream into epochs; a keyed lane aligns them over its inputs (Chandy-Lamport snapshots as in Carbone et al.,
 //! "Lightweight Asynchronous Snapshots for Distributed Dataflows", 2015).
 
+use crate::types::Watermark;
+
 /// Flows with the records and never overtakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Barrier {
     /// The runtime's count of barriers, from 1. Not the epoch id: that is given out when the object is built.
     pub epoch: u64,
-    /// The sender's watermark; `i64::MIN` for none.
-    pub watermark: i64,
+    /// The sender's watermark.
+    pub watermark: Watermark,
 }
 
 /// What to do with an input that has delivered a barrier.

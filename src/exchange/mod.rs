@@ -1,5 +1,5 @@
 //! Spreads records over keyed lanes by key group, through bounded channels that also carry barriers and watermarks.
-use crate::types::{Header, Headers, KeyGroups, Origin, OwnedOriginal, TimestampMs};
+use crate::types::{Header, Headers, KeyGroups, Origin, OwnedOriginal, TimestampMs, Watermark};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct Batch<T> {
     /// The records, in order.
     pub records: Vec<Envelope<T>>,
     /// The sender's watermark when it sent the batch.
-    pub watermark: TimestampMs,
+    pub watermark: Watermark,
 }
 
 impl<T> Default for Batch<T> {
@@ -58,7 +58,7 @@ impl<T> Default for Batch<T> {
         Batch {
             keys: Keys::default(),
             records: Vec::new(),
-            watermark: i64::MIN,
+            watermark: Watermark::NONE,
         }
     }
 }
@@ -134,7 +134,7 @@ impl<T, B: Copy> Hub<T, B> {
             senders,
             pending,
             groups,
-            watermark: i64::MIN,
+            watermark: Watermark::NONE,
         }
     }
 
@@ -152,7 +152,7 @@ pub struct Router<T, B> {
     senders: Vec<Sender<Message<T, B>>>,
     pending: Vec<Batch<T>>,
     groups: KeyGroups,
-    watermark: TimestampMs,
+    watermark: Watermark,
 }
 
 impl<T, B: Copy> Router<T, B> {
@@ -196,7 +196,7 @@ impl<T, B: Copy> Router<T, B> {
                 arena: Vec::with_capacity(self.pending[lane].keys.arena.len()),
             },
             records: Vec::with_capacity(self.pending[lane].records.len()),
-            watermark: i64::MIN,
+            watermark: Watermark::NONE,
         };
         let mut batch = std::mem::replace(&mut self.pending[lane], fresh);
         batch.watermark = self.watermark;
@@ -207,7 +207,7 @@ impl<T, B: Copy> Router<T, B> {
     ///
     /// # Errors
     /// [`LaneGone`]
-    pub fn flush(&mut self, watermark: TimestampMs) -> Result<(), LaneGone> {
+    pub fn flush(&mut self, watermark: Watermark) -> Result<(), LaneGone> {
         self.watermark = watermark;
         for lane in 0..self.pending.len() {
             if !self.pending[lane].records.is_empty() {
@@ -221,7 +221,7 @@ impl<T, B: Copy> Router<T, B> {
     ///
     /// # Errors
     /// [`LaneGone`]
-    pub fn barrier(&mut self, barrier: B, watermark: TimestampMs) -> Result<(), LaneGone> {
+    pub fn barrier(&mut self, barrier: B, watermark: Watermark) -> Result<(), LaneGone> {
         self.flush(watermark)?;
         for sender in &self.senders {
             sender.send(Message::Barrier(barrier)).map_err(|_| LaneGone)?;

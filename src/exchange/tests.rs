@@ -1,6 +1,10 @@
 use super::*;
 use crate::types::Partitioner;
 
+fn at(at: i64) -> Watermark {
+    Watermark { at, idle: false }
+}
+
 fn origin(offset: i64) -> Origin {
     Origin {
         source: 0,
@@ -24,13 +28,13 @@ fn records_of_a_key_go_to_one_lane_in_order_and_before_the_barrier() {
             .send(key.as_bytes(), 0, origin(offset), None, offset)
             .expect("lanes are there");
     }
-    router.barrier(1, 42).expect("lanes are there");
+    router.barrier(1, at(42)).expect("lanes are there");
     let mut seen: std::collections::HashMap<String, (usize, Vec<i64>)> = Default::default();
     for (lane, inputs) in lanes.iter_mut().enumerate() {
         loop {
             match inputs.next(|_| false, Duration::ZERO) {
                 Arrival::Message(_, Message::Batch(batch)) => {
-                    assert_eq!(batch.watermark, 42);
+                    assert_eq!(batch.watermark, at(42));
                     let (keys, records) = batch.into_parts();
                     for r in &records {
                         let key = String::from_utf8(keys.of(r).to_vec()).expect("utf8");
@@ -56,7 +60,7 @@ fn a_held_input_waits_and_an_ended_one_is_told() {
     let second = hub.connect(1, groups());
     let mut inputs = hub.take_inputs(0);
     first.send(b"a", 0, origin(0), None, 1).expect("lane is there");
-    first.flush(0).expect("lane is there");
+    first.flush(at(0)).expect("lane is there");
     assert!(matches!(
         inputs.next(|i| i == 0, Duration::from_millis(1)),
         Arrival::Nothing
@@ -77,5 +81,5 @@ fn a_sender_learns_that_the_lane_is_gone() {
     let hub: Hub<i64, u64> = Hub::default();
     let mut router = hub.connect(1, groups());
     drop(hub.take_inputs(0));
-    assert_eq!(router.barrier(1, 0), Err(LaneGone));
+    assert_eq!(router.barrier(1, at(0)), Err(LaneGone));
 }

@@ -6,7 +6,9 @@ use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
 use crate::telemetry::Metrics;
 use crate::types::output::{OutputFrames, encode_headers};
-use crate::types::{Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs};
+use crate::types::{
+    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Watermark,
+};
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -118,8 +120,8 @@ pub struct LaneSetup {
     pub clock: Arc<dyn Clock>,
     /// See [`crate::config::Config::max_future`].
     pub max_future: Duration,
-    /// Watermark that the shards were restored with, the smallest; `i64::MIN` for none.
-    pub watermark: TimestampMs,
+    /// Watermark that the shards were restored with, the smallest.
+    pub watermark: Watermark,
     /// Counters.
     pub metrics: Metrics,
     /// Fail points.
@@ -133,7 +135,7 @@ pub struct LaneContext {
     outputs: Vec<OutputBuffer>,
     outbox: Vec<OutputFrames>,
     /// The lane's watermark.
-    pub watermark: TimestampMs,
+    pub watermark: Watermark,
     /// Records of the epoch so far.
     pub records: u64,
 }

@@ -7,7 +7,7 @@ use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
 use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
 use crate::state::KeyRef;
-use crate::types::{Headers, KeyGroups, NoHeaders, OwnedOriginal, TimestampMs};
+use crate::types::{Headers, KeyGroups, NoHeaders, OwnedOriginal, Watermark};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub trait KeyedLane {
 pub struct TypedLane<T> {
     inputs: Inputs<T, Barrier>,
     aligner: Aligner,
-    watermarks: Vec<TimestampMs>,
+    watermarks: Vec<Watermark>,
     chain: Box<dyn Push<T>>,
     context: LaneContext,
 }
@@ -48,7 +48,7 @@ impl<T> TypedLane<T> {
     pub fn new(inputs: Inputs<T, Barrier>, chain: Box<dyn Push<T>>, setup: LaneSetup) -> Self {
         let hold = setup.guarantee == Guarantee::ExactlyOnce;
         let aligner = Aligner::new(inputs.len(), hold);
-        let watermarks = vec![i64::MIN; inputs.len()];
+        let watermarks = vec![Watermark::NONE; inputs.len()];
         TypedLane {
             inputs,
             aligner,
@@ -103,10 +103,11 @@ impl<T> TypedLane<T> {
         }
     }
 
-    fn raise_watermark(&mut self, input: usize, watermark: TimestampMs) {
-        self.watermarks[input] = self.watermarks[input].max(watermark);
-        let lowest = self.watermarks.iter().copied().min().unwrap_or(i64::MIN);
-        self.context.watermark = self.context.watermark.max(lowest);
+    fn raise_watermark(&mut self, input: usize, watermark: Watermark) {
+        self.watermarks[input].advance(watermark);
+        self.context
+            .watermark
+            .advance(Watermark::of_inputs(self.watermarks.iter().copied()));
     }
 
     fn cut(&mut self, epoch: u64) -> Result<LaneStep, LaneError> {

@@ -351,7 +351,7 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
         let mut context = ProcessContext {
             meta,
             topic,
-            watermark: lane.watermark,
+            watermark: lane.watermark.at,
             emitted: &mut self.emitted,
         };
         let result = self.user.process(item, &mut context);

@@ -2,7 +2,7 @@
 use crate::sink::OutputBuffer;
 use crate::state::ChangeSet;
 use crate::types::output::OutputFrames;
-use crate::types::{Position, TimestampMs};
+use crate::types::{Position, Watermark};
 
 /// One lane's part of an epoch, by shard.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub struct LaneShare {
     pub outbox: Vec<OutputFrames>,
     /// Where a source lane goes on; empty for keyed lanes.
     pub positions: Vec<Position>,
-    /// The lane's watermark; `i64::MIN` for none.
-    pub watermark: TimestampMs,
+    /// The lane's watermark.
+    pub watermark: Watermark,
     /// Records read by a source lane or folded by a keyed lane in this epoch.
     pub records: u64,
 }
@@ -26,7 +26,7 @@ pub struct LaneShare {
 impl LaneShare {
     /// An empty share for `shards` shards.
     #[must_use]
-    pub fn new(epoch: u64, shards: u32, watermark: TimestampMs) -> LaneShare {
+    pub fn new(epoch: u64, shards: u32, watermark: Watermark) -> LaneShare {
         let shards = shards as usize;
         LaneShare {
             epoch,

@@ -5,7 +5,7 @@ use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
-use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -62,9 +62,8 @@ impl<T> SourceChain for Decoder<T> {
 
 struct PartitionState {
     position: Position,
-    latest: TimestampMs,
-    /// At its end: does not hold the watermark back.
-    idle: bool,
+    /// The largest timestamp, and whether the partition is at its end.
+    reached: Watermark,
 }
 
 /// One source on one lane: takes records from its reader.
@@ -89,8 +88,7 @@ impl SourceLane {
             .iter()
             .map(|p| PartitionState {
                 position: p.clone(),
-                latest: i64::MIN,
-                idle: false,
+                reached: Watermark::NONE,
             })
             .collect();
         let context = LaneContext::new(setup);
@@ -152,11 +150,8 @@ impl SourceLane {
     }
 
     fn advance_watermark(&mut self) {
-        let active = self.partitions.iter().filter(|p| !(p.idle && p.latest == i64::MIN));
-        // Partitions at their end follow the others; when all are, the furthest one leads.
-        let behind = active.clone().filter(|p| !p.idle).map(|p| p.latest).min();
-        let watermark = behind.or_else(|| active.map(|p| p.latest).max()).unwrap_or(i64::MIN);
-        self.context.watermark = self.context.watermark.max(watermark);
+        let next = Watermark::of_inputs(self.partitions.iter().map(|p| p.reached));
+        self.context.watermark.advance(next);
     }
 
     fn check_timestamp(&self, timestamp: TimestampMs) -> Result<(), StepError> {
@@ -211,9 +206,9 @@ impl SourceLane {
         }
         let partition = &mut self.partitions[index];
         if good_timestamp {
-            partition.latest = partition.latest.max(record.timestamp);
+            partition.reached.at = partition.reached.at.max(record.timestamp);
         }
-        partition.idle = false;
+        partition.reached.idle = false;
         partition.position.offset = record.offset + 1;
         partition.position.leader_epoch = record.leader_epoch;
         Ok(())
@@ -248,7 +243,7 @@ impl RecordSink for SourceLane {
     fn end_of_partition(&mut self, _topic: &str, partition: i32, offset: i64, leader_epoch: i32) {
         let Some(index) = self.index_of(partition) else { return };
         let state = &mut self.partitions[index];
-        state.idle = true;
+        state.reached.idle = true;
         if offset > state.position.offset {
             state.position.offset = offset;
             state.position.leader_epoch = leader_epoch;

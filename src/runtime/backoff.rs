@@ -29,6 +29,7 @@ pub struct Backoff {
     step: &'static str,
     next: Duration,
     stopping_since: Option<Duration>,
+    waited: bool,
 }
 
 impl Patience {
@@ -40,6 +41,7 @@ impl Patience {
             step,
             next: FIRST,
             stopping_since: None,
+            waited: false,
         }
     }
 }
@@ -53,6 +55,7 @@ impl Backoff {
         let Patience { clock, stop, metrics } = &self.patience;
         tracing::warn!(step = self.step, backoff_ms = self.next.as_millis() as u64, %why, "trying again");
         metrics.retry(self.step, self.next);
+        self.waited = true;
         let until = clock.elapsed() + self.next;
         while clock.elapsed() < until {
             if stop.asked() {
@@ -70,6 +73,9 @@ impl Backoff {
 
 impl Drop for Backoff {
     fn drop(&mut self) {
-        self.patience.metrics.recovered();
+        // A loop inside another one that never waited leaves the outer one's figure alone.
+        if self.waited {
+            self.patience.metrics.recovered();
+        }
     }
 }

@@ -3,13 +3,13 @@
 use super::backoff::Patience;
 use super::epoch::{Epoch, ShardEpoch};
 use super::error::RuntimeError;
-use super::instance::{Instance, random_incarnation};
+use super::instance::Instance;
 use super::outbox::Outboxes;
 use super::progress::Progress;
 use crate::checkpoint::object::{EncodedObject, Header, Section, encode};
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_publish};
-use crate::checkpoint::store::{Layout, Store, StoreErrorKind};
+use crate::checkpoint::store::{Layout, Store, StoreErrorKind, random};
 use crate::sink::{CommitEntry, Log, OutputBuffer};
 use crate::state::{Applied, Backend};
 use crate::testing::Faults;
@@ -55,6 +55,8 @@ pub(super) struct Session {
     pub rebuilt_after_fence: bool,
     /// Whether this is not the first one of the run.
     pub reopened: bool,
+    /// When the last transaction was begun.
+    pub begun_at: Duration,
 }
 
 /// An epoch that is durable and waits to be published.
@@ -76,6 +78,7 @@ impl Session {
             stale: true,
             rebuilt_after_fence: false,
             reopened: false,
+            begun_at: Duration::ZERO,
         }
     }
 }
@@ -100,7 +103,9 @@ impl CommitDriver {
             self.patience.metrics.session_rebuilt();
         }
         let broken = self.faults.broken("EP-2");
-        let incarnation = if broken { Incarnation(1) } else { random_incarnation()? };
+        let random =
+            || random().map_err(|e| RuntimeError::CannotGoOn(format!("no random numbers from the system: {e}")));
+        let incarnation = Incarnation(if broken { 1 } else { random()? });
         self.instance.remember(incarnation)?;
         let Session {
             rebuilt_after_fence, ..
@@ -111,6 +116,7 @@ impl CommitDriver {
             stale: false,
             rebuilt_after_fence,
             reopened: true,
+            begun_at: Duration::ZERO,
         };
         self.faults.at("post_init")?;
         Ok(())

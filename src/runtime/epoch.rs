@@ -3,7 +3,7 @@ use crate::operator::LaneShare;
 use crate::sink::OutputBuffer;
 use crate::state::ChangeSet;
 use crate::types::output::OutputFrames;
-use crate::types::{KeyGroups, Position, Shard, TimestampMs};
+use crate::types::{KeyGroups, Position, Shard, TimestampMs, Watermark};
 use std::collections::BTreeMap;
 
 /// What an epoch changes in one shard.
@@ -51,6 +51,16 @@ impl Standing {
             groups,
             positions: positions.iter().map(by_partition).collect(),
             watermarks,
+        }
+    }
+
+    /// The lowest watermark of the shards: what the lanes begin with.
+    #[must_use]
+    pub fn watermark(&self) -> Watermark {
+        let at = |w: &Option<TimestampMs>| w.unwrap_or(i64::MIN);
+        Watermark {
+            at: self.watermarks.iter().map(at).min().unwrap_or(i64::MIN),
+            idle: false,
         }
     }
 
@@ -148,12 +158,8 @@ impl Standing {
     }
 
     fn raise_watermarks(&mut self, shares: &[LaneShare]) -> Vec<bool> {
-        let lowest = shares
-            .iter()
-            .filter(|s| !s.positions.is_empty())
-            .map(|s| s.watermark)
-            .min();
-        let lowest = lowest.filter(|w| *w != i64::MIN);
+        let sources = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.watermark);
+        let lowest = Some(Watermark::of_inputs(sources).at).filter(|at| *at != i64::MIN);
         let raise = |watermark: &mut Option<TimestampMs>| {
             let raised = lowest.is_some() && lowest > *watermark;
             if raised {
@@ -179,6 +185,10 @@ mod tests {
         }
     }
 
+    fn at(at: i64) -> Watermark {
+        Watermark { at, idle: false }
+    }
+
     fn standing() -> Standing {
         let groups = KeyGroups::new(240, 2, Partitioner::Murmur2).expect("valid");
         Standing::new(
@@ -191,7 +201,7 @@ mod tests {
     #[test]
     fn a_shard_in_which_nothing_moved_is_left_out() {
         let mut standing = standing();
-        let mut share = LaneShare::new(1, 2, 2);
+        let mut share = LaneShare::new(1, 2, at(2));
         share.positions = vec![position(0, 5), position(1, 7), position(2, 10)];
         share.records = 1;
         let epoch = standing.advance(vec![share]);
@@ -205,7 +215,7 @@ mod tests {
     fn a_watermark_never_goes_back_and_comes_from_the_slowest_lane() {
         let mut standing = standing();
         let lane = |watermark| {
-            let mut share = LaneShare::new(1, 2, watermark);
+            let mut share = LaneShare::new(1, 2, at(watermark));
             share.positions = vec![position(0, 5)];
             share
         };

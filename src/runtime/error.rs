@@ -1,7 +1,7 @@
 //! How a run ends other than well.
 use crate::checkpoint::chain::RestoreError;
 use crate::checkpoint::protocol::Refusal;
-use crate::checkpoint::store::StoreError;
+use crate::checkpoint::store::{StoreError, StoreErrorKind};
 use crate::operator::LaneError;
 use crate::sink::{LogError, LogErrorKind};
 use crate::state::StateError;
@@ -79,7 +79,12 @@ impl RuntimeError {
                 error: LaneError::Gone(_) | LaneError::Spill(_) | LaneError::Send(_),
                 ..
             } => ExitCode::Failed,
+            RuntimeError::Lane {
+                error: LaneError::State(StateError::Io { .. }),
+                ..
+            } => ExitCode::Failed,
             RuntimeError::Lane { .. } => ExitCode::CannotGoOn,
+            RuntimeError::Store(error) if error.kind() != StoreErrorKind::Retriable => ExitCode::CannotGoOn,
             RuntimeError::LocalCopy(StateError::Codec { .. }) => ExitCode::CannotGoOn,
             RuntimeError::Log(error) if error.kind == LogErrorKind::Fatal => ExitCode::CannotGoOn,
             _ => ExitCode::Failed,

@@ -3,7 +3,7 @@ use super::error::RuntimeError;
 use crate::types::Incarnation;
 use crate::types::ids::parse_hex_u64;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The locked state directory of this instance.
@@ -89,19 +89,6 @@ impl Instance {
         };
         write().map_err(|e| error(&path, e))
     }
-}
-
-/// 64 random bits.
-///
-/// # Errors
-/// When the system has no randomness to give.
-pub fn random_incarnation() -> Result<Incarnation, RuntimeError> {
-    let path = Path::new("/dev/urandom");
-    let mut bytes = [0u8; 8];
-    File::open(path)
-        .and_then(|mut f| f.read_exact(&mut bytes))
-        .map_err(|e| error(path, e))?;
-    Ok(Incarnation(u64::from_be_bytes(bytes)))
 }
 
 #[cfg(test)]

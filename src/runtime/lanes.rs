@@ -6,13 +6,14 @@ use crate::operator::keyed_lane::LaneStep;
 use crate::operator::source_lane::SourceLane;
 use crate::operator::{LaneError, LaneSetup, LaneShare};
 use crate::source::{SourceError, SourceReader};
+use crate::state::StateError;
 use crate::topology::{BuiltSegment, OpenSource};
 use crate::types::Position;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(super) struct Gate {
     pub bytes_max: usize,
     /// Hard limit of outputs in an epoch.
     pub outputs_max: u64,
+    /// Set when every lane has been opened: what a source sent before could fill a channel that nobody reads, if a later lane failed to open.
+    pub open: AtomicBool,
 }
 
 impl Gate {
@@ -55,6 +58,9 @@ impl Gate {
     }
 
     fn closed(&self) -> bool {
+        if !self.open.load(Ordering::Acquire) {
+            return true;
+        }
         let (dirty, outputs, count) = self.load();
         let in_flight = self.in_flight_bytes.load(Ordering::Relaxed);
         dirty + outputs + in_flight > self.bytes_max || count > self.outputs_max
@@ -142,7 +148,16 @@ pub(super) fn start<'scope, 'env>(
             lanes.spawn(scope, body)?;
         }
     }
+    gate.open.store(true, Ordering::Release);
     Ok(lanes)
+}
+
+/// A damaged local copy is restored in place; anything else ends the run.
+pub(super) fn lane_error(lane: String, error: LaneError) -> RuntimeError {
+    match error {
+        LaneError::State(damaged @ StateError::Damaged { .. }) => RuntimeError::LocalCopy(damaged),
+        error => RuntimeError::Lane { lane, error },
+    }
 }
 
 impl<'scope> Lanes<'scope> {
@@ -157,7 +172,7 @@ impl<'scope> Lanes<'scope> {
             .map_err(|e| RuntimeError::CannotGoOn(format!("a lane's thread cannot be started: {e}")))?;
         self.handles.push(handle);
         match self.events.recv() {
-            Ok(Event::Failed(lane, error)) => Err(RuntimeError::Lane { lane, error }),
+            Ok(Event::Failed(lane, error)) => Err(lane_error(lane, error)),
             _ => Ok(()),
         }
     }
@@ -181,8 +196,10 @@ fn source_lane(
     let mut lane = SourceLane::new(source, chain, setup, &positions);
     let _ = events.send(Event::Ready);
     let mut retry = IDLE;
+    let mut paused = Duration::ZERO;
     loop {
-        let wait = if gate.closed() { IDLE } else { Duration::ZERO };
+        let wait = if gate.closed() { IDLE.max(paused) } else { paused };
+        paused = Duration::ZERO;
         match commands.recv_timeout(wait) {
             Ok(epoch) => {
                 let share = lane.barrier(epoch)?;
@@ -190,7 +207,7 @@ fn source_lane(
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) if wait > Duration::ZERO => continue,
+            Err(RecvTimeoutError::Timeout) if gate.closed() => continue,
             Err(RecvTimeoutError::Timeout) => {}
         }
         lane.start_poll();
@@ -203,7 +220,8 @@ fn source_lane(
             }
             Err(SourceError::Retriable(reason)) if !worked => {
                 tracing::warn!(source = %id, %reason, backoff_ms = retry.as_millis() as u64, "source, trying again");
-                std::thread::sleep(retry.min(Duration::from_millis(100)));
+                // Commands are answered meanwhile: barriers do not wait for a source that cannot be reached.
+                paused = retry;
                 retry = (retry * 2).min(SOURCE_RETRY_MAX);
             }
             Err(SourceError::Retriable(_)) => {}

@@ -2,10 +2,8 @@
 //!
 //! ```text
 //!            +-> Spare --+
-//! Starting --+           +-> Restoring -> Processing -> Stopped (0)
-//!                                            |   ^
-//!                                 fenced     v   | recovered in place
-//!                              Fenced (12) <- Retrying -> CannotGoOn (13)
+//! Starting --+           +-> Restoring -> Processing -> Stopped: as asked (0), failed (1), fenced (12), cannot go on (13)
+//!            +-----------+
 //! ```
 pub mod backoff;
 pub mod commit;

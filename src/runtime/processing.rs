@@ -4,7 +4,7 @@ use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
 use super::error::RuntimeError;
-use super::lanes::{self, Event, Gate, Lanes, SourceStart};
+use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error};
 use super::progress::Phase;
 use crate::config::{Budget, Guarantee};
 use crate::operator::context::{LaneGauges, SourceInfo};
@@ -12,7 +12,6 @@ use crate::operator::process::StateIds;
 use crate::operator::{LaneError, LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
-use crate::state::StateError;
 use crate::types::Position;
 use crossbeam_channel::RecvTimeoutError;
 use std::sync::Arc;
@@ -67,7 +66,8 @@ impl Processing<'_> {
         let outputs = OUTPUTS_PER_SECOND * config.transaction_timeout.as_secs().max(4) / 4;
         let eager = start_eager(driver, config.guarantee)?;
         let applied: Arc<AtomicU64> = Arc::default();
-        let base = base_setup(runtime, driver, state_ids, &applied, eager.as_ref())?;
+        let mut base = base_setup(runtime, driver, state_ids, &applied, eager.as_ref())?;
+        base.watermark = standing.watermark();
         let sources = open_sources(runtime, &base, &standing.all())?;
         let keyed = keyed_setups(runtime, &base);
         let gauges = sources
@@ -80,6 +80,7 @@ impl Processing<'_> {
             in_flight_bytes: AtomicUsize::new(0),
             bytes_max: budget.dirty_bytes + budget.outputs_bytes,
             outputs_max: outputs * 2,
+            open: AtomicBool::new(false),
         };
         drop(base);
         let mut connectors = take_sources(runtime);
@@ -234,7 +235,7 @@ fn base_setup(
         gauges: Arc::default(),
         clock: runtime.clock.clone(),
         max_future: config.max_future,
-        watermark: i64::MIN,
+        watermark: crate::types::Watermark::NONE,
         metrics: runtime.metrics.clone(),
         faults: runtime.faults.clone(),
     })
@@ -386,7 +387,8 @@ impl Loop<'_> {
         let mut shares: Vec<LaneShare> = Vec::with_capacity(lanes.count);
         while shares.len() < lanes.count {
             match lanes.events.recv_timeout(Duration::from_millis(100)) {
-                Ok(Event::Share(share)) => shares.push(*share),
+                Ok(Event::Share(share)) if share.epoch == self.epoch => shares.push(*share),
+                Ok(Event::Share(old)) => tracing::debug!(epoch = old.epoch, "a share of an earlier barrier, dropped"),
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
                 Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => self.report(runtime),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -395,12 +397,5 @@ impl Loop<'_> {
             }
         }
         Ok(shares)
-    }
-}
-
-fn lane_error(lane: String, error: LaneError) -> RuntimeError {
-    match error {
-        LaneError::State(damaged @ StateError::Damaged { .. }) => RuntimeError::LocalCopy(damaged),
-        error => RuntimeError::Lane { lane, error },
     }
 }

@@ -15,8 +15,6 @@ pub enum Phase {
     Restoring,
     /// Records flow.
     Processing,
-    /// Something is being retried; records wait.
-    Retrying,
     /// Ended.
     Stopped,
 }

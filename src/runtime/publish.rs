@@ -45,18 +45,27 @@ impl CommitDriver {
     pub(super) fn publish(&mut self, epoch: &Durable) -> Result<(), RuntimeError> {
         let mut backoff = self.patience.backoff("publish");
         let mut refusals = 0;
+        let mut attempted = false;
         let started = self.patience.clock.elapsed();
         loop {
             self.session.stale |= self.log.session_is_suspect() && !self.faults.broken("EP-5");
-            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed {
+            // Before a first attempt "committed" says only that a pointer is committed again as it is (EP-10): it still must be sent.
+            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && attempted {
                 break;
             }
+            attempted = true;
             let why = match self.attempt(epoch, refusals) {
                 Ok(facts) => {
                     self.session.stale = needs_new_session(&facts) && !self.faults.broken("EP-5");
                     break;
                 }
-                Err(Failure::Run(error)) => return Err(error),
+                Err(Failure::Run(error)) => {
+                    // Readers wait for an open transaction. A fail point stands for a crash, which aborts nothing.
+                    if !matches!(error, RuntimeError::Injected(_)) {
+                        self.abort();
+                    }
+                    return Err(error);
+                }
                 Err(Failure::Log(step, error)) => self.after_failure(epoch, step, error, &mut refusals)?,
             };
             backoff.wait(&why)?;
@@ -99,6 +108,7 @@ impl CommitDriver {
     }
 
     fn attempt(&mut self, epoch: &Durable, refusals: u32) -> Result<PublishFacts, Failure> {
+        self.session.begun_at = self.patience.clock.elapsed();
         self.log.begin().map_err(at(Step::Begin))?;
         self.faults.at("txn_begun")?;
         self.send_outputs(epoch, refusals)?;
@@ -232,7 +242,9 @@ impl CommitDriver {
     fn on_fence(&mut self, epoch: &Durable, error: &LogError) -> Result<(), RuntimeError> {
         let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
         let own = verdict != Verdict::Foreign || self.faults.broken("EP-7");
-        let rebuilt = self.session.rebuilt_after_fence && !self.faults.broken("EP-7");
+        // A fence this late is the broker's own: it has timed the transaction out, however often that happens.
+        let timed_out = self.patience.clock.elapsed() >= self.session.begun_at + self.transaction_timeout;
+        let rebuilt = self.session.rebuilt_after_fence && !timed_out && !self.faults.broken("EP-7");
         match after_fence(own, rebuilt) {
             Fence::Exit => Err(RuntimeError::Fenced(error.to_string())),
             Fence::Rebuild => {

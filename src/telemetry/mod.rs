@@ -30,7 +30,7 @@ pub enum MetricName {
     InDoubt,
     /// Current back-off in milliseconds; 0 when nothing is being retried.
     BackoffMs,
-    /// 0 restoring, 1 spare, 2 processing, 3 retrying.
+    /// 0 restoring, 1 spare, 2 processing.
     State,
 }
 
@@ -108,7 +108,7 @@ fn build() -> Result<Inner, prometheus::Error> {
         rebuilds: counter(MetricName::SessionRebuilds, "Producer sessions opened anew")?,
         in_doubt: counter(MetricName::InDoubt, "Epochs whose outcome was read back")?,
         backoff: gauge(MetricName::BackoffMs, "Current back-off, 0 when nothing is retried")?,
-        state: gauge(MetricName::State, "0 restoring, 1 spare, 2 processing, 3 retrying")?,
+        state: gauge(MetricName::State, "0 restoring, 1 spare, 2 processing")?,
         registry: registry.clone(),
     };
     add(Box::new(inner.records_committed.clone()))?;

@@ -7,6 +7,7 @@ pub mod key_groups;
 pub mod output;
 pub mod position;
 pub mod record;
+pub mod watermark;
 
 pub use clock::{Clock, SystemClock};
 pub use codec::{Codec, CodecError};
@@ -16,3 +17,4 @@ pub use key_groups::{KeyGroup, KeyGroups};
 pub use output::{OutputFrames, OutputRef};
 pub use position::{Position, TopicInfo};
 pub use record::{Header, Headers, NoHeaders, Origin, Original, OwnedHeaders, OwnedOriginal, RecordRef, TimestampMs};
+pub use watermark::Watermark;

@@ -289,6 +289,8 @@ impl Log for KafkaLog {
         if !self.partitions.is_empty() {
             self.committed()?;
         }
+        // What was reported while the session was being opened does not count against it.
+        sender.client().poll(0);
         let errors_at_start = sender.client().errors();
         self.session = Some(Session {
             sender,
