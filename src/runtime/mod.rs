@@ -46,6 +46,8 @@ pub struct StageInfo {
     pub partitions: Vec<(String, i32)>,
     /// By sink index; None for sinks that take the outbox.
     pub targets: Vec<Option<LogTarget>>,
+    /// The memory budget's part for outputs that wait in a client.
+    pub producer_bytes: usize,
 }
 
 impl StageInfo {
@@ -59,10 +61,20 @@ impl StageInfo {
 /// Makes the stage's log once its partitions are known.
 pub type LogFactory = Box<dyn FnOnce(&StageInfo) -> Result<Box<dyn Log>, LogError> + Send>;
 
-/// The log of stages that neither read nor write Kafka: commits are numbered records in the checkpoint store.
+/// The log of stages that neither read nor write Kafka: commits are numbered records in the checkpoint store. It takes no outputs: a stage
+/// with a sink that needs a log's transaction is refused at the start.
 #[must_use]
 pub fn store_log(store: Arc<dyn Store>) -> LogFactory {
     Box::new(move |stage| {
+        if let Some(target) = stage.targets.iter().flatten().next() {
+            return Err(LogError {
+                kind: LogErrorKind::Fatal,
+                context: format!("stage {} writes to topic {}", stage.stage, target.topic),
+                reason: "its log is the checkpoint store, which takes no outputs, so a stage without a Kafka source cannot write to \
+                         Kafka in this version; give it another sink, or read its input from a topic"
+                    .to_owned(),
+            });
+        }
         let layout = Layout::new(&stage.job, &stage.stage).map_err(|e| LogError {
             kind: LogErrorKind::Fatal,
             context: "name the stage's commit records".to_owned(),

@@ -65,6 +65,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         stage: topology.stage.clone(),
         partitions: topics.iter().flat_map(partitions).collect(),
         targets: topology.log_targets(),
+        producer_bytes: config.budget().producer_bytes,
     };
     let factory = runtime
         .log

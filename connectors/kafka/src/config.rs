@@ -26,13 +26,13 @@ pub struct KafkaConfig {
     producer: BTreeMap<String, String>,
     partitioners: BTreeMap<String, Partitioner>,
     prefetch_bytes: usize,
-    output_queue_bytes: usize,
+    output_queue_bytes: Option<usize>,
     faults: Faults,
 }
 
 /// Read ahead by all partitions of a source together. Less makes the lanes wait for fetches, more only costs memory.
 const PREFETCH_BYTES: usize = 64 << 20;
-/// Outputs that wait in a producer. Less makes `send` wait earlier, more only costs memory.
+/// Outputs that wait in a producer, where neither the user nor a memory budget says. Less makes `send` wait earlier, more only costs memory.
 const OUTPUT_QUEUE_BYTES: usize = 64 << 20;
 /// The smallest read-ahead of a partition, in KiB.
 const PREFETCH_KIB_MIN: usize = 16;
@@ -194,7 +194,7 @@ impl KafkaConfig {
             producer: BTreeMap::new(),
             partitioners: BTreeMap::new(),
             prefetch_bytes: PREFETCH_BYTES,
-            output_queue_bytes: OUTPUT_QUEUE_BYTES,
+            output_queue_bytes: None,
             faults: Faults::none(),
         }
     }
@@ -240,11 +240,16 @@ impl KafkaConfig {
         self
     }
 
-    /// How much waits in a producer before sending waits, in bytes (default 64 MiB).
+    /// How much waits in a producer before sending waits, in bytes. The default is an eighth of the job's memory budget (64 MiB).
     #[must_use]
     pub fn output_queue_bytes(mut self, bytes: usize) -> KafkaConfig {
-        self.output_queue_bytes = bytes;
+        self.output_queue_bytes = Some(bytes);
         self
+    }
+
+    /// What the memory budget gives to the producer's queue; what the user has set goes before.
+    pub(crate) fn output_queue_budget(&mut self, bytes: usize) {
+        self.output_queue_bytes.get_or_insert(bytes);
     }
 
     /// Protections that a test switches off: `break:EP-11` reads uncommitted records and jumps over gaps.
@@ -346,7 +351,9 @@ impl KafkaConfig {
         put(
             &mut properties,
             "queue.buffering.max.kbytes",
-            &(self.output_queue_bytes / 1024).max(1).to_string(),
+            &(self.output_queue_bytes.unwrap_or(OUTPUT_QUEUE_BYTES) / 1024)
+                .max(1)
+                .to_string(),
         );
         properties
     }

@@ -84,6 +84,7 @@ impl KafkaLog {
             transaction_timeout,
         );
         log.targets.clone_from(&stage.targets);
+        log.config.output_queue_budget(stage.producer_bytes);
         log.check_metadata_limit(Pointer::MAX_LEN)?;
         Ok(log)
     }

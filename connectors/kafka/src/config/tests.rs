@@ -103,3 +103,18 @@ fn a_small_topic_limit_makes_small_batches() {
     assert_eq!(value(&config.producer_properties(500), "batch.size"), Some("500"));
     assert_eq!(value(&config.producer_properties(usize::MAX), "batch.size"), None);
 }
+
+/// A job was given little memory and the producer's queue took 64 MiB all the same, because nobody read the budget's part for it.
+#[test]
+fn the_producers_queue_is_the_memory_budgets_part_unless_it_is_set() {
+    let kib = |config: &KafkaConfig| {
+        value(&config.producer_properties(BATCH_BYTES), "queue.buffering.max.kbytes").map(str::to_owned)
+    };
+    let mut config = KafkaConfig::new("b:1");
+    assert_eq!(kib(&config).as_deref(), Some("65536"));
+    config.output_queue_budget(8 << 20);
+    assert_eq!(kib(&config).as_deref(), Some("8192"));
+    let mut set = KafkaConfig::new("b:1").output_queue_bytes(1 << 20);
+    set.output_queue_budget(8 << 20);
+    assert_eq!(kib(&set).as_deref(), Some("1024"));
+}
