@@ -5,7 +5,7 @@
 use super::object::{Header, ObjectError, ObjectReader, Section};
 use super::pointer::{Pointer, job_hash};
 use super::protocol::{Expected, Refusal, check_object, check_origin};
-use super::store::{Layout, Store, StoreError};
+use super::store::{Layout, ObjectPath, Store, StoreError};
 use crate::state::backend::Applied;
 use crate::types::{EpochId, Link, Position, Sequence, Shard, TimestampMs};
 use std::collections::BTreeMap;
@@ -220,7 +220,12 @@ impl<'a> Chain<'a> {
         }
         let mut links = Vec::new();
         let mut next = Some(target);
-        while let Some(link) = next {
+        loop {
+            // Past genesis without meeting the copy: it stems from a life of the shard before this one.
+            let Some(link) = next else {
+                applied.map_or(Ok(()), |a| Err(not_on_chain(a)))?;
+                break;
+            };
             if let Some(a) = applied.filter(|a| a.sequence == link.sequence) {
                 if a.epoch != link.epoch || a.footer != link.footer {
                     return Err(not_on_chain(a));
@@ -277,13 +282,32 @@ impl<'a> Chain<'a> {
         self.section_with(shard, link, true)
     }
 
+    /// The same, with the outbox sinks that the section's output frames name.
+    ///
+    /// # Errors
+    /// [`RestoreError`], naming the object.
+    pub fn outbox(&self, shard: Shard, link: &Link) -> Result<(Vec<(u16, String)>, Section), RestoreError> {
+        let path = self.layout.epoch(link.epoch);
+        let object = self.open(shard, link, &path)?;
+        let section = self.section_of(&object, shard, link, false)?;
+        Ok((object.header().outbox_sinks.clone(), section))
+    }
+
     fn section_with(&self, shard: Shard, link: &Link, changes: bool) -> Result<Section, RestoreError> {
         let path = self.layout.epoch(link.epoch);
-        let object =
-            ObjectReader::open(self.store, &path, Some(link.footer)).map_err(|e| object_error(shard, link, e))?;
+        let object = self.open(shard, link, &path)?;
+        self.section_of(&object, shard, link, changes)
+    }
+
+    fn open<'o>(&self, shard: Shard, link: &Link, path: &'o ObjectPath) -> Result<ObjectReader<'o>, RestoreError>
+    where
+        'a: 'o,
+    {
+        let opened = ObjectReader::open(self.store, path, Some(link.footer));
+        let object = opened.map_err(|e| object_error(shard, link, e))?;
         check_origin(object.header(), self.expected)?;
         self.check_epoch(&object, link.epoch, shard)?;
-        self.section_of(&object, shard, link, changes)
+        Ok(object)
     }
 
     fn section_of(
@@ -354,4 +378,31 @@ pub fn store_knows(store: &dyn Store, layout: &Layout) -> Result<bool, StoreErro
         }
     }
     Ok(false)
+}
+
+/// The sequence at which the life of a stage's shards begins: 0, or above every one in the store when it knows the stage. Sinks take a
+/// sequence that is not greater than their highest for delivered, so one is never given out twice.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn first_sequence(store: &dyn Store, layout: &Layout) -> Result<Sequence, StoreError> {
+    let (mut knows, mut highest, mut unreadable) = (false, 0, 0);
+    for (path, _) in store.list(&layout.epochs())? {
+        if layout.epoch_of(&path).is_none() {
+            continue;
+        }
+        match ObjectReader::open(store, &path, None) {
+            Ok(object) => {
+                knows |= !object.header().genesis;
+                let sequences = object.sections().iter().map(|s| s.link.sequence);
+                highest = sequences.fold(highest, Sequence::max);
+            }
+            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
+            Err(ObjectError::Store(e)) => return Err(e),
+            // A sequence grows by one from object to object.
+            Err(ObjectError::Format(_)) => unreadable += 1,
+        }
+    }
+    let known = knows || unreadable > 0;
+    Ok(if known { highest + unreadable + 1 } else { 0 })
 }

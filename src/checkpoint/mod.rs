@@ -11,7 +11,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Chain, ResolvedEpoch, RestoreError, ShardState, Tail, store_knows};
+pub use chain::{Chain, ResolvedEpoch, RestoreError, ShardState, Tail, first_sequence, store_knows};
 pub use commit_log::StoreLog;
 pub use object::{EncodedObject, FormatError, Header, ObjectError, ObjectReader, Section, StateInfo};
 pub use pointer::Pointer;

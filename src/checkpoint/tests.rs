@@ -51,6 +51,7 @@ pub(super) fn header(n: u64, last_committed: &BTreeMap<Shard, Link>) -> Header {
         groups: e.groups,
         topics: e.topics,
         states: e.states,
+        outbox_sinks: vec![(0, "files".into()), (2, "more".into())],
         last_committed: last_committed.iter().map(|(s, l)| (*s, *l)).collect(),
     }
 }

@@ -13,7 +13,7 @@ use crate::checkpoint::store::{Layout, Store, StoreErrorKind, random};
 use crate::sink::{CommitEntry, Log, OutputBuffer};
 use crate::state::{Applied, Backend};
 use crate::testing::Faults;
-use crate::types::{EpochId, Incarnation, Link, Position, Shard};
+use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub struct CommitDriver {
     pub(super) pointer: Option<Pointer>,
     /// The committed position of every partition.
     pub(super) positions: BTreeMap<(String, i32), Position>,
+    /// The sequence of genesis sections.
+    pub(super) first_sequence: Sequence,
     /// When offsets were last committed.
     pub(super) committed_at: Duration,
 }
@@ -147,6 +149,7 @@ impl CommitDriver {
             groups: e.groups,
             topics: e.topics.clone(),
             states: e.states.clone(),
+            outbox_sinks: self.outboxes.ids(),
             last_committed,
         }
     }
@@ -155,7 +158,7 @@ impl CommitDriver {
         let parent = self.links.get(&shard.shard).copied();
         Section {
             shard: shard.shard,
-            sequence: parent.map_or(0, |p| p.sequence + 1),
+            sequence: parent.map_or(self.first_sequence, |p| p.sequence + 1),
             parent,
             positions: shard.positions,
             watermark: shard.watermark,
@@ -190,7 +193,7 @@ impl CommitDriver {
         let object = encode(&self.header(id, genesis), &mut sections)
             .map_err(|e| RuntimeError::CannotGoOn(format!("epoch {id}: {e}")))?;
         self.faults.at("object_built")?;
-        let durable = self.durable(id, &object, &sections, outputs, records)?;
+        let durable = self.durable(id, &object, &sections, outputs, (genesis, records))?;
         // The switch turns the order round, so that a transaction names an object that is not there yet.
         let named_first = self.faults.broken("EP-1");
         if !named_first {
@@ -213,13 +216,14 @@ impl CommitDriver {
         object: &EncodedObject,
         sections: &[Section],
         outputs: Vec<OutputBuffer>,
-        records: u64,
+        (genesis, records): (bool, u64),
     ) -> Result<Durable, RuntimeError> {
         let claim = |s: &Section| Claim {
             shard: s.shard,
             sequence: s.sequence,
             built_on: s.parent,
             committed: self.links.get(&s.shard).copied(),
+            genesis,
         };
         let claims: Vec<Claim> = sections.iter().map(claim).collect();
         let permit = may_publish(if self.faults.broken("EP-3") { &[] } else { &claims })?;

@@ -4,12 +4,12 @@ use super::commit::{CommitDriver, Session};
 use super::epoch::Standing;
 use super::error::RuntimeError;
 use super::instance::Instance;
-use super::outbox::Outboxes;
+use super::outbox::{Outbox, Outboxes};
 use super::processing::Processing;
 use super::progress::Phase;
 use super::restore::Restore;
 use super::{Runtime, StageInfo};
-use crate::checkpoint::chain::{Chain, ResolvedEpoch, store_knows};
+use crate::checkpoint::chain::{Chain, ResolvedEpoch, first_sequence, store_knows};
 use crate::checkpoint::object::{ObjectReader, StateInfo};
 use crate::checkpoint::pointer::{Pointer, job_hash};
 use crate::checkpoint::protocol::{
@@ -36,7 +36,7 @@ pub(super) struct Prepared {
     pub backends: Arc<dyn BackendFactory>,
     pub instance: Option<Instance>,
     pub log: Option<Box<dyn Log>>,
-    pub outboxes: Option<Vec<(u16, Box<dyn OutboxSink>)>>,
+    pub outboxes: Option<Vec<Outbox>>,
 }
 
 /// How long a newcomer watches a pointer that is not its own: three epochs, at least this.
@@ -127,13 +127,13 @@ fn open_backends(runtime: &mut Runtime, dir: &Path) -> Result<Arc<dyn BackendFac
     }
 }
 
-fn take_outboxes(runtime: &mut Runtime) -> Vec<(u16, Box<dyn OutboxSink>)> {
+fn take_outboxes(runtime: &mut Runtime) -> Vec<Outbox> {
     let mut taken = Vec::new();
-    for (index, (_, sink)) in runtime.topology.sinks.iter_mut().enumerate() {
+    for (index, (id, sink)) in runtime.topology.sinks.iter_mut().enumerate() {
         if matches!(sink, BuiltSink::Outbox(_)) {
             let placeholder = BuiltSink::Outbox(Box::new(Delivered));
             if let BuiltSink::Outbox(sink) = std::mem::replace(sink, placeholder) {
-                taken.push((index as u16, sink));
+                taken.push(Outbox::new(index as u16, id, sink));
             }
         }
     }
@@ -146,6 +146,9 @@ struct Delivered;
 impl OutboxSink for Delivered {
     fn describe(&self) -> String {
         "taken by the driver".to_owned()
+    }
+    fn open(&mut self, _: &str) -> Result<(), crate::sink::SinkError> {
+        Ok(())
     }
     fn deliver(
         &mut self,
@@ -219,6 +222,7 @@ fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instanc
         links: BTreeMap::new(),
         pointer: None,
         positions: BTreeMap::new(),
+        first_sequence: 0,
         committed_at: Duration::ZERO,
     }
 }
@@ -261,6 +265,9 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
             prepared.layout.stage()
         )));
     }
+    driver
+        .outboxes
+        .open(&prepared.identity, &driver.expected, &driver.patience)?;
     driver.open_session()?;
     let committed = driver.read_committed()?;
     let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
@@ -368,6 +375,7 @@ fn begin(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) 
     driver.backends = empty_copies(prepared)?;
     let watermarks = vec![None; prepared.groups.shards as usize];
     let standing = Standing::new(prepared.groups, &start_positions(runtime)?, watermarks);
+    driver.first_sequence = first_sequence(runtime.store.as_ref(), &prepared.layout)?;
     driver.commit(standing.genesis())?;
     Ok(standing)
 }
@@ -418,10 +426,8 @@ fn resume(
     for (shard, state) in &shards {
         let chain = chain();
         for link in chain.undelivered(*shard, state.link)? {
-            let section = chain.section(*shard, &link)?;
-            driver
-                .outboxes
-                .deliver(std::slice::from_ref(&section), &driver.patience)?;
+            let (sinks, section) = chain.outbox(*shard, &link)?;
+            driver.outboxes.redeliver(&sinks, &section, &driver.patience)?;
         }
         driver.outboxes.all_delivered(*shard, state.link.sequence);
     }

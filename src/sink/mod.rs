@@ -164,6 +164,13 @@ pub enum SinkError {
 pub trait OutboxSink: Send {
     /// For messages.
     fn describe(&self) -> String;
+    /// Called at the start of every run, before a record is read or an output is delivered. `owner` names job, stage, sink and checkpoint store:
+    /// a place that keeps sequences is for one owner, and a sink refuses one that belongs to another, whose outputs it would take for
+    /// delivered.
+    ///
+    /// # Errors
+    /// [`SinkError`]
+    fn open(&mut self, owner: &str) -> Result<(), SinkError>;
     /// Delivers what `shard` emitted in section `sequence`, durably, or does nothing when it already has.
     ///
     /// # Errors

@@ -66,6 +66,19 @@ pub enum FilesError {
         /// The limit.
         limit: usize,
     },
+    /// The output directory holds another sink's outputs: give each sink a directory of its own.
+    #[error(
+        "{dir} holds the outputs of {owner}, not those of {sink}: sequences that are taken count as delivered, so outputs would be \
+         lost; give each sink of each job a directory of its own, and a new one to a job that begins with a new checkpoint store"
+    )]
+    Owned {
+        /// The output directory.
+        dir: PathBuf,
+        /// Who is named in it.
+        owner: String,
+        /// Who was refused.
+        sink: String,
+    },
     /// A position that cannot be one of this source.
     #[error("{topic} has no partition {partition} with offset {offset}")]
     NoSuchPosition {

@@ -27,7 +27,11 @@ fn run(dir: &Path, lines: u64) {
 fn outputs(dir: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir.join("out")).expect("outputs") {
-        let text = fs::read_to_string(entry.expect("an entry").path()).expect("text");
+        let entry = entry.expect("an entry");
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let text = fs::read_to_string(entry.path()).expect("text");
         lines.extend(text.lines().map(|line| line.replace(",\"timestamp\":-1}", "}")));
     }
     lines.sort();

@@ -246,6 +246,41 @@ impl Default for MemoryStoreAndLayout {
     }
 }
 
+/// All pointers were lost and that was accepted; sequences began at 0 again, and a sink that had seen 4 swallowed the next five.
+#[test]
+fn a_life_after_a_loss_begins_above_every_sequence_that_the_store_knows() {
+    let empty = MemoryStoreAndLayout::default();
+    assert_eq!(first_sequence(&empty.0, &empty.1), Ok(0));
+    let mut h = History::new();
+    assert_eq!(first_sequence(&h.store, &h.layout), Ok(0), "genesis alone");
+    for offset in 1..=3 {
+        let next = h.next(2, offset, &[]);
+        h.commit(vec![next]);
+    }
+    let orphan = h.next(2, 9, &[]);
+    h.put(vec![orphan]);
+    assert_eq!(first_sequence(&h.store, &h.layout), Ok(5), "an orphan counts");
+    let old_copy = applied(&h.target(2));
+    h.last.clear();
+    h.commit(
+        (0..4)
+            .map(|shard| Section {
+                sequence: 5,
+                ..section(shard, None, 0)
+            })
+            .collect(),
+    );
+    let next = h.next(2, 1, &[("a", Some("b"))]);
+    h.commit(vec![next]);
+    let target = h.target(2);
+    assert_eq!(target.sequence, 6);
+    assert_eq!(h.chain().plan(Shard(2), target, None).expect("plans").links.len(), 2);
+    assert!(matches!(
+        h.chain().plan(Shard(2), target, Some(old_copy)),
+        Err(RestoreError::NotOnChain { sequence: 3, .. })
+    ));
+}
+
 #[test]
 fn undelivered_outputs_are_those_after_the_delivered_sequence_of_the_target() {
     let mut h = History::new();

@@ -1,5 +1,6 @@
 //! Reading an epoch object: from bytes, or piece by piece from a store.
 use super::bytes::{Reader, Reason};
+use super::encode::follows;
 use super::{
     DELETED, END_MAGIC, FORMAT, FormatError, HEAD_MAGIC, Header, Section, SectionEntry, StateInfo, TRAILER_BYTES,
 };
@@ -132,7 +133,7 @@ impl<'a> ObjectReader<'a> {
         if Digest::of(&bytes) != entry.digest {
             return Err(damaged("its digest is not the footer's".into()).into());
         }
-        let section = decode_section(&bytes, changes).map_err(damaged)?;
+        let section = decode_section(&bytes, self.header.genesis, changes).map_err(damaged)?;
         if section.shard != shard || section.sequence != entry.link.sequence {
             return Err(damaged(format!("says shard {} sequence {}", section.shard, section.sequence)).into());
         }
@@ -302,6 +303,7 @@ fn decode_header(bytes: &[u8]) -> Result<Header, Reason> {
         groups: decode_groups(&mut r)?,
         topics: decode_topics(&mut r)?,
         states: decode_states(&mut r)?,
+        outbox_sinks: decode_outbox_sinks(&mut r)?,
         last_committed: decode_last_committed(&mut r)?,
     };
     r.end("header")?;
@@ -348,6 +350,16 @@ fn decode_states(r: &mut Reader<'_>) -> Result<Vec<StateInfo>, Reason> {
     })
 }
 
+fn decode_outbox_sinks(r: &mut Reader<'_>) -> Result<Vec<(u16, String)>, Reason> {
+    let count = r.u16("outbox sinks")?;
+    let mut last = None;
+    r.items(count.into(), 4, "outbox sinks", |r| {
+        let index = r.u16("index of an outbox sink")?;
+        ascending(&mut last, index, "outbox sinks")?;
+        Ok((index, r.str16("outbox sink")?))
+    })
+}
+
 fn decode_last_committed(r: &mut Reader<'_>) -> Result<Vec<(Shard, Link)>, Reason> {
     let count = r.u32("last committed sections")?;
     let mut last = None;
@@ -358,7 +370,7 @@ fn decode_last_committed(r: &mut Reader<'_>) -> Result<Vec<(Shard, Link)>, Reaso
     })
 }
 
-fn decode_section(bytes: &[u8], with_changes: bool) -> Result<Section, Reason> {
+fn decode_section(bytes: &[u8], genesis: bool, with_changes: bool) -> Result<Section, Reason> {
     let mut r = Reader::new(bytes);
     let shard = Shard(r.u32("shard")?);
     let sequence = r.u64("sequence")?;
@@ -367,7 +379,7 @@ fn decode_section(bytes: &[u8], with_changes: bool) -> Result<Section, Reason> {
     } else {
         None
     };
-    if parent.as_ref().map_or(Some(0), |p| p.sequence.checked_add(1)) != Some(sequence) {
+    if !follows(genesis, parent.as_ref(), sequence) {
         return Err(format!("sequence {sequence} does not follow its parent"));
     }
     let positions = decode_positions(&mut r)?;

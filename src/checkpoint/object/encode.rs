@@ -2,7 +2,7 @@
 use super::bytes::{Reason, put_count16, put_count32, put_epoch, put_link, put_str16};
 use super::{BLOCK_RAW_BYTES, DELETED, END_MAGIC, EncodedObject, FORMAT, FormatError, HEAD_MAGIC, Header, Section};
 use crate::state::{Change, ChangeSet};
-use crate::types::{Digest, Link, Partitioner, Place, Position};
+use crate::types::{Digest, Link, Partitioner, Place, Position, Sequence};
 
 /// Encodes an epoch object. Called once an epoch by the commit driver; sorts the sections by shard and their changes by key.
 ///
@@ -91,6 +91,11 @@ fn encode_header(header: &Header) -> Result<Vec<u8>, Reason> {
         put_str16(&mut body, &state.name)?;
         put_str16(&mut body, &state.schema)?;
     }
+    put_count16(&mut body, header.outbox_sinks.len(), "outbox sinks")?;
+    for (index, id) in sorted(&header.outbox_sinks, "outbox sink", |(index, _)| *index)? {
+        body.extend_from_slice(&index.to_be_bytes());
+        put_str16(&mut body, id)?;
+    }
     put_count32(&mut body, header.last_committed.len(), "links")?;
     for (shard, link) in sorted(
         &header.last_committed,
@@ -113,13 +118,21 @@ fn partitioner_number(partitioner: Partitioner) -> u8 {
     }
 }
 
+/// A section's sequence is its parent's plus one. One without a parent begins at 0, or in a genesis object anywhere: a life that begins
+/// after the loss of all pointers goes on above the sequences of the one before it.
+pub(super) fn follows(genesis: bool, parent: Option<&Link>, sequence: Sequence) -> bool {
+    match parent {
+        Some(parent) => parent.sequence.checked_add(1) == Some(sequence),
+        None => genesis || sequence == 0,
+    }
+}
+
 fn check_section(header: &Header, section: &Section) -> Result<(), Reason> {
     let shard = section.shard;
     if shard.0 >= header.groups.shards {
         return Err(format!("shard {shard} of {}", header.groups.shards));
     }
-    let want = section.parent.as_ref().map_or(Some(0), |p| p.sequence.checked_add(1));
-    if want != Some(section.sequence) {
+    if !follows(header.genesis, section.parent.as_ref(), section.sequence) {
         return Err(format!(
             "sequence {} of shard {shard} does not follow its parent",
             section.sequence

@@ -58,6 +58,8 @@ pub struct Header {
     pub topics: Vec<TopicInfo>,
     /// The keyed states.
     pub states: Vec<StateInfo>,
+    /// The outbox sinks: what the index in this object's output frames stood for, and the sink's id.
+    pub outbox_sinks: Vec<(u16, String)>,
     /// For every shard with a committed section, the last one known when the object was built.
     pub last_committed: Vec<(Shard, Link)>,
 }
@@ -67,7 +69,7 @@ pub struct Header {
 pub struct Section {
     /// The shard.
     pub shard: Shard,
-    /// The parent's sequence plus one; 0 without a parent.
+    /// The parent's sequence plus one. Without a parent 0; in a genesis object above every sequence that the store knew before.
     pub sequence: Sequence,
     /// The section that this one was built on; None for genesis.
     pub parent: Option<Link>,

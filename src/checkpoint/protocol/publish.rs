@@ -20,6 +20,8 @@ pub struct Claim {
     pub built_on: Option<Link>,
     /// The shard's last committed section, as far as this instance knows; None before genesis.
     pub committed: Option<Link>,
+    /// It begins the shard's life.
+    pub genesis: bool,
 }
 
 /// The permission to commit one epoch. Only [`may_publish`] makes one, and committing takes it by value.
@@ -29,15 +31,19 @@ pub struct CommitPermit {
     _minted_here: (),
 }
 
-/// Permits an epoch when every section in it lies right on top of what is committed for its shard (EP-3).
+/// Permits an epoch when every section in it lies right on top of what is committed for its shard (EP-3). On top of nothing lies sequence 0,
+/// or in a genesis object any: it begins above what an earlier life of the shard has used.
 ///
 /// # Errors
 /// [`Refusal::NotOnTop`] names the shard and both sections.
 pub fn may_publish(claims: &[Claim]) -> Result<CommitPermit, Refusal> {
     for (at, claim) in claims.iter().enumerate() {
         let twice = claims.iter().take(at).any(|c| c.shard == claim.shard);
-        let next = claim.committed.map_or(Some(0), |link| link.sequence.checked_add(1));
-        if twice || claim.built_on != claim.committed || next != Some(claim.sequence) {
+        let fits = match claim.committed {
+            Some(link) => link.sequence.checked_add(1) == Some(claim.sequence) && !claim.genesis,
+            None => claim.genesis || claim.sequence == 0,
+        };
+        if twice || claim.built_on != claim.committed || !fits {
             return Err(Refusal::NotOnTop {
                 shard: claim.shard,
                 sequence: claim.sequence,

@@ -355,7 +355,19 @@ fn claim(shard: u32, sequence: u64, built_on: Option<Link>, committed: Option<Li
         sequence,
         built_on,
         committed,
+        genesis: false,
     }
+}
+
+#[test]
+fn ep_3_a_life_may_begin_at_any_sequence_and_only_once() {
+    let genesis = |sequence, link| Claim {
+        genesis: true,
+        ..claim(0, sequence, link, link)
+    };
+    assert!(may_publish(&[genesis(0, None)]).is_ok());
+    assert!(may_publish(&[genesis(501, None)]).is_ok());
+    assert!(may_publish(&[genesis(8, Some(link(4, 7)))]).is_err());
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn header(n: u64, last: Vec<(Shard, Link)>) -> Header {
             name: "total".into(),
             schema: "i64".into(),
         }],
+        outbox_sinks: vec![(1, "out".into())],
         last_committed: last,
     }
 }

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 #[cfg(test)]
 mod tests;
 
+/// Says whose outputs the directory holds.
+const OWNER: &str = ".owner";
+
 /// Delivers the outputs of section `sequence` of `shard` as `<dir>/<shard>-<sequence, 20 digits>.jsonl`, or not at all.
 ///
 /// **A line** is `{"key":..,"value":..,"timestamp":..}`. Bytes that are a valid JSON text are embedded as they are (line breaks between
@@ -22,7 +25,10 @@ mod tests;
 ///
 /// **Exactly once.** A file is staged under `.<name>.tmp`, synced and renamed, and the directory synced; a name that exists is never
 /// written again. A section whose sequence is not greater than the highest file of its shard is taken for delivered: whoever removes
-/// output files must leave the last one of each shard, and a directory belongs to one stage of one job.
+/// output files must leave the last one of each shard.
+///
+/// **One owner.** The file `.owner` in the directory names the job, the stage, the sink and the checkpoint store whose sequences lie there. Another
+/// sink would find its sequences taken and lose its outputs, so it is refused at the start.
 #[derive(Debug)]
 pub struct FilesSink {
     dir: PathBuf,
@@ -30,16 +36,19 @@ pub struct FilesSink {
     delivered: HashMap<u32, Sequence>,
     /// Whether `delivered` holds what the directory shows.
     is_listed: bool,
+    /// Whose directory it must be; None before [`OutboxSink::open`].
+    owner: Option<String>,
 }
 
 impl FilesSink {
-    /// Files in `dir`, which is created, and listed, at the first delivery.
+    /// Files in `dir`, which is created, and listed, at the start.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         FilesSink {
             dir: dir.into(),
             delivered: HashMap::new(),
             is_listed: false,
+            owner: None,
         }
     }
     /// As the settings say.
@@ -77,6 +86,9 @@ impl FilesSink {
         }
         let dir = &self.dir;
         create_dir(dir)?;
+        if let Some(owner) = &self.owner {
+            claim(dir, owner)?;
+        }
         for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {
             let name = entry.map_err(io_error("list", dir))?.file_name();
             if let Some((shard, sequence)) = name.to_str().and_then(parse_file_name) {
@@ -94,6 +106,11 @@ impl OutboxSink for FilesSink {
     fn describe(&self) -> String {
         format!("files {}", self.dir.display())
     }
+    fn open(&mut self, owner: &str) -> Result<(), SinkError> {
+        self.owner = Some(owner.to_owned());
+        self.is_listed = false;
+        Ok(self.list()?)
+    }
     fn deliver(
         &mut self,
         shard: Shard,
@@ -104,6 +121,33 @@ impl OutboxSink for FilesSink {
         self.is_listed &= delivered.is_ok();
         Ok(delivered?)
     }
+}
+
+/// Makes the directory `owner`'s, unless it is another's. The name is given to a whole file, so that a crash leaves none or all of it.
+fn claim(dir: &Path, owner: &str) -> Result<(), FilesError> {
+    let path = dir.join(OWNER);
+    let staged = dir.join(format!("{OWNER}.{}.tmp", std::process::id()));
+    if !path.exists() {
+        fs::write(&staged, owner).map_err(io_error("write", &staged))?;
+        File::open(&staged)
+            .and_then(|f| f.sync_all())
+            .map_err(io_error("sync", &staged))?;
+        let linked = fs::hard_link(&staged, &path);
+        fs::remove_file(&staged).map_err(io_error("remove", &staged))?;
+        match linked {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(io_error("name", &path)(e)),
+            _ => {}
+        }
+    }
+    let found = fs::read_to_string(&path).map_err(io_error("read", &path))?;
+    if found == owner {
+        return Ok(());
+    }
+    Err(FilesError::Owned {
+        dir: dir.to_path_buf(),
+        owner: found.escape_debug().to_string(),
+        sink: owner.to_owned(),
+    })
 }
 
 fn file_name(shard: Shard, sequence: Sequence) -> String {

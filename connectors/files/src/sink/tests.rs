@@ -156,3 +156,28 @@ fn only_names_of_our_own_form_count() {
         assert_eq!(parse_file_name(name), None, "{name}");
     }
 }
+
+/// Two sinks of one job were given one directory: the second one found the names of its sections taken, took them for delivered, and
+/// its outputs were gone.
+#[test]
+fn a_directory_has_one_owner_and_another_sink_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().join("out");
+    let (mut first, mut second) = (FilesSink::new(&out), FilesSink::new(&out));
+    first.open("job.stage/one store 1").expect("its own from now on");
+    for _ in 0..2 {
+        match second.open("job.stage/two store 1") {
+            Err(SinkError::Fatal(why)) => assert!(why.contains("job.stage/one store 1"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // A former owner may be alive still, fenced or stopped: its successor does not wait for it.
+    let mut successor = FilesSink::new(&out);
+    successor.open("job.stage/one store 1").expect("the same sink");
+    deliver(&mut first, 3, 7, &["a"]).expect("delivered");
+    deliver(&mut successor, 3, 7, &["b"]).expect("fenced");
+    assert_eq!(fs::read_to_string(out.join(NAME_7)).expect("read"), LINE_A);
+    fs::remove_dir_all(&out).expect("removed");
+    assert!(first.open("job.stage/one store 1").is_ok(), "it is claimed again");
+    assert!(matches!(second.open("job.stage/two store 1"), Err(SinkError::Fatal(_))));
+}

@@ -76,6 +76,9 @@ fn header(job: &str, stage: &str, epoch: EpochName, last: &[(u32, Link)]) -> Vec
     body.extend(1u16.to_be_bytes());
     body.extend(1u16.to_be_bytes());
     ["op", "state", "u64"].iter().for_each(|t| text(&mut body, t));
+    body.extend(1u16.to_be_bytes());
+    body.extend(0u16.to_be_bytes());
+    text(&mut body, "out");
     body.extend((last.len() as u32).to_be_bytes());
     for (shard, link) in last {
         body.extend(shard.to_be_bytes());

@@ -169,6 +169,11 @@ fn parse_header(bytes: &[u8]) -> Result<Object> {
             r.text()?;
         }
     }
+    // Outbox sinks.
+    for _ in 0..r.u16()? {
+        r.u16()?;
+        r.text()?;
+    }
     let mut last_committed = BTreeMap::new();
     for _ in 0..r.u32()? {
         let (shard, link) = (r.u32()?, r.link()?);
