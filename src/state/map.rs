@@ -27,6 +27,14 @@ pub struct MapLimits {
     pub bytes_max: usize,
 }
 
+/// An entry as it was before a change that may be undone: see [`TypedMap::update_keeping`].
+#[derive(Debug, Clone)]
+pub struct Kept<S> {
+    value: Option<S>,
+    timestamp: TimestampMs,
+    dirty: bool,
+}
+
 /// What a map has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MapCounters {
@@ -144,6 +152,57 @@ impl<S> TypedMap<S> {
         let result = f(&mut entry.value);
         let timestamp = self.changed(slot, was_present, timestamp);
         Ok((result, timestamp))
+    }
+
+    /// [`TypedMap::update`] that keeps the entry as it was in `before`, unless `before` keeps something already: for
+    /// [`TypedMap::restore`], after any number of changes to the same key.
+    ///
+    /// # Errors
+    /// As [`TypedMap::update`].
+    pub fn update_keeping<R>(
+        &mut self,
+        key: KeyRef<'_>,
+        timestamp: TimestampMs,
+        before: &mut Option<Kept<S>>,
+        f: impl FnOnce(&mut Option<S>) -> R,
+    ) -> Result<R, StateError>
+    where
+        S: Clone,
+    {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry_mut(slot);
+        if before.is_none() {
+            *before = Some(Kept {
+                value: entry.value.clone(),
+                timestamp: entry.timestamp,
+                dirty: entry.dirty,
+            });
+        }
+        let was_present = entry.value.is_some();
+        let result = f(&mut entry.value);
+        self.changed(slot, was_present, timestamp);
+        Ok(result)
+    }
+
+    /// Makes the entry of a key what it was when [`TypedMap::update_keeping`] kept it: value, timestamp, and whether it is to be written.
+    /// Between the two no barrier and no batch has ended.
+    ///
+    /// # Errors
+    /// [`StateError`] of a read.
+    pub fn restore(&mut self, key: KeyRef<'_>, before: Kept<S>) -> Result<(), StateError> {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry_mut(slot);
+        entry.value = before.value;
+        entry.timestamp = before.timestamp;
+        if entry.dirty && !before.dirty {
+            entry.dirty = false;
+            self.dirty_bytes -= dirty_cost(entry);
+            // It was added by the changes that are undone: at the end, or near it.
+            if let Some(at) = self.dirty.iter().rposition(|s| *s == slot) {
+                self.dirty.swap_remove(at);
+            }
+        }
+        Ok(())
     }
 
     /// [`TypedMap::update`] with an `f` that may fail: the entry is left as it was then. Copies the value first.
@@ -359,7 +418,7 @@ impl<S> TypedMap<S> {
         assert_eq!(values.len(), slots.len(), "invariant: a backend answers every key");
         for (slot, value) in slots.iter().zip(values.drain(..)) {
             if let Some(bytes) = value {
-                self.fill(*slot, &bytes)?;
+                self.fill(shard, *slot, &bytes)?;
             }
         }
         self.values = values;
@@ -367,8 +426,8 @@ impl<S> TypedMap<S> {
     }
 
     /// Decodes what a backend holds for an entry.
-    fn fill(&mut self, slot: u32, bytes: &[u8]) -> Result<(), StateError> {
-        let (timestamp, encoded) = envelope::parse(bytes).map_err(|e| self.envelope_error(e))?;
+    fn fill(&mut self, shard: Shard, slot: u32, bytes: &[u8]) -> Result<(), StateError> {
+        let (timestamp, encoded) = envelope::parse(bytes).map_err(|e| self.envelope_error(shard, e))?;
         let value = self.codec.decode(encoded).map_err(|e| self.codec_error(&e))?;
         let entry = self.table.entry_mut(slot);
         entry.timestamp = timestamp;
@@ -407,10 +466,16 @@ impl<S> TypedMap<S> {
         }
     }
 
-    fn envelope_error(&self, error: EnvelopeError) -> StateError {
-        StateError::Format {
-            state: self.name.clone(),
-            reason: error.to_string(),
+    /// Another program's format is no damage: a copy that is restored would hold it again.
+    fn envelope_error(&self, shard: Shard, error: EnvelopeError) -> StateError {
+        match error {
+            EnvelopeError::Newer(_) => StateError::Format {
+                state: self.name.clone(),
+                reason: error.to_string(),
+            },
+            EnvelopeError::Damaged { .. } => {
+                self.backends[shard.0 as usize].damaged(format!("state {}: {error}", self.name))
+            }
         }
     }
 }

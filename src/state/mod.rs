@@ -11,7 +11,7 @@ pub mod map;
 pub use backend::{Applied, Backend, BackendFactory};
 pub use changes::{Change, ChangeSet};
 pub use key::{KeyRef, StateId};
-pub use map::{MapCounters, MapLimits, TypedMap};
+pub use map::{Kept, MapCounters, MapLimits, TypedMap};
 
 /// What went wrong with state.
 #[derive(Debug, thiserror::Error)]

@@ -227,6 +227,10 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
+    fn damaged(&self, reason: String) -> StateError {
+        damaged(self.shard, reason)
+    }
+
     fn flush(&self) -> Result<(), StateError> {
         self.shared.pass(Operation::Flush, self.shard)?;
         if self.shared.simulate_crashes {

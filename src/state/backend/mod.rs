@@ -44,6 +44,8 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`StateError`]; a failed read is an error and never the end of the data.
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StateError>;
+    /// The error that says this copy is damaged: what was read from it is nothing that was ever written.
+    fn damaged(&self, reason: String) -> StateError;
     /// Writes what is in memory to disk, so that the tail to replay after a crash stays short.
     ///
     /// # Errors

@@ -263,6 +263,10 @@ impl Backend for RocksBackend {
         rows.status().map_err(|e| self.site.error(&e))
     }
 
+    fn damaged(&self, reason: String) -> StateError {
+        self.site.damaged(reason)
+    }
+
     fn flush(&self) -> Result<(), StateError> {
         self.db.flush().map_err(|e| self.site.error(&e))
     }

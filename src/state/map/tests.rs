@@ -7,6 +7,8 @@ use crate::types::{CodecError, Digest, EpochId, Incarnation, Partitioner};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
+mod kept;
+
 const SHARDS: u32 = 3;
 const STATE: StateId = StateId(7);
 
