@@ -184,7 +184,8 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         )
     }
 
-    /// Forgets the key, for keying by another one.
+    /// For keying by another key. Until then the items keep their key bytes: as the key of outputs, and for
+    /// [`Stream::key_by_record_key`], which takes them and not the record's own.
     pub fn unkeyed(&self) -> Stream<T> {
         Stream {
             job: self.job.clone(),

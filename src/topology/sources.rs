@@ -1,12 +1,19 @@
 //! Options of a source.
-use crate::operator::context::BadRecordPolicy;
-use crate::sink::LogTarget;
+use super::stream::Target;
 
 /// What happens to records that a step refuses.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
+pub(super) enum BadRecords {
+    #[default]
+    Fail,
+    Skip,
+    DeadLetter(Target),
+}
+
+/// What happens to records that a step refuses; by default they stop the job.
+#[derive(Default)]
 pub struct SourceOptions {
-    skip: bool,
-    dead_letter: Option<LogTarget>,
+    pub(super) bad_records: BadRecords,
 }
 
 impl SourceOptions {
@@ -14,26 +21,17 @@ impl SourceOptions {
     #[must_use]
     pub fn skip_bad_records() -> Self {
         SourceOptions {
-            skip: true,
-            dead_letter: None,
+            bad_records: BadRecords::Skip,
         }
     }
 
-    /// Bad records are written to `target` in the same epoch, as they lay on the topic, with their provenance in headers
-    /// `keyfold.topic`, `keyfold.partition`, `keyfold.offset`, `keyfold.step`, `keyfold.reason`, `keyfold.error`, `keyfold.time`.
+    /// Bad records are written to `target`, a topic or any other sink, in the same epoch, as they lay on the topic, with their provenance in
+    /// headers `keyfold.topic`, `keyfold.partition`, `keyfold.offset`, `keyfold.step`, `keyfold.reason`, `keyfold.error`, `keyfold.time`.
+    /// Headers of their own that cannot be written (a key above 65,535 bytes, more than 65,519 headers) are cut.
     #[must_use]
-    pub fn dead_letter(target: LogTarget) -> Self {
+    pub fn dead_letter(target: impl Into<Target>) -> Self {
         SourceOptions {
-            skip: false,
-            dead_letter: Some(target),
-        }
-    }
-
-    pub(super) fn into_policy(self) -> Result<LogTarget, BadRecordPolicy> {
-        match self.dead_letter {
-            Some(target) => Ok(target),
-            None if self.skip => Err(BadRecordPolicy::Skip),
-            None => Err(BadRecordPolicy::Fail),
+            bad_records: BadRecords::DeadLetter(target.into()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs and streams that are not keyed.
 use super::builder::{BuiltSegment, BuiltSink, BuiltSource, Parts, Segment, Topology, TopologyError};
 use super::keyed_stream::KeyedStream;
-use super::sources::SourceOptions;
+use super::sources::{BadRecords, SourceOptions};
 use crate::barrier::Barrier;
 use crate::exchange::Hub;
 use crate::operator::chain_factory::{Outs, open};
@@ -81,9 +81,12 @@ impl Job {
     ) -> Stream<T> {
         self.add_id(id);
         let outs: Outs<T> = Outs::default();
-        let policy = match options.into_policy() {
-            Err(policy) => policy,
-            Ok(target) => BadRecordPolicy::DeadLetter(self.add_sink(&format!("{id}-dead-letters"), target.into())),
+        let policy = match options.bad_records {
+            BadRecords::Fail => BadRecordPolicy::Fail,
+            BadRecords::Skip => BadRecordPolicy::Skip,
+            BadRecords::DeadLetter(target) => {
+                BadRecordPolicy::DeadLetter(self.add_sink(&format!("{id}-dead-letters"), target))
+            }
         };
         let decode = Arc::new(decode);
         let (name, chain) = (id.to_owned(), outs.clone());
@@ -324,6 +327,9 @@ impl<T: Clone + Send + 'static> Stream<T> {
     }
 
     /// Keys the stream by the record's own key bytes. Records without a key follow the bad-record policy.
+    ///
+    /// After [`KeyedStream::unkeyed`] the items no longer have their record's key but that of the keyed stream they come from, and are
+    /// keyed by its bytes once more: each goes back to where it was. For another key use [`Stream::key_by`].
     pub fn key_by_record_key(&self, id: &str) -> KeyedStream<T> {
         let key: KeyWriter<T> = Arc::new(|_, meta: &Meta<'_>, out| {
             out.extend_from_slice(meta.key.unwrap_or_default());
@@ -336,7 +342,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
     }
 
-    /// Writes the items to a sink, under the record's key.
+    /// Writes the items to a sink, under the record's key; after [`KeyedStream::unkeyed`] under the key bytes of the stream they come from.
     pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
