@@ -6,10 +6,13 @@ use std::time::Duration;
 
 /// Records of one batch; small enough that a barrier is not kept waiting, large enough that a channel operation costs little.
 pub const BATCH_RECORDS_MAX: usize = 1024;
-/// Batches in one channel. With [`BATCH_RECORDS_MAX`] this bounds what lies between two lanes.
+/// Bytes of one batch: keys, headers and originals that travel with the records, and for each item the record that it was made of, as it
+/// lay on the topic. That is an estimate: what an item takes in memory is up to its type. The record that reaches the limit is the
+/// batch's last, so a batch exceeds it by less than one record.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Batches in one channel. With [`BATCH_RECORDS_MAX`] and [`BATCH_BYTES_MAX`] this bounds what lies between two lanes: the channel's
+/// batches, one that the sender fills and one that the receiver works on.
 pub const CHANNEL_BATCHES: usize = 8;
-/// Bytes of keys in one batch, so that large keys do not make large batches.
-const BATCH_KEY_BYTES_MAX: usize = 1 << 20;
 
 /// What few records carry: headers, and the original bytes where a dead letter may need them.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +21,14 @@ pub struct Extra {
     pub headers: Vec<Header>,
     /// The record's key and value as they lay on the topic.
     pub original: Option<OwnedOriginal>,
+}
+
+impl Extra {
+    fn bytes(&self) -> usize {
+        let header = |h: &Header| h.key.len() + h.value.as_ref().map_or(0, Vec::len);
+        let original = self.original.as_ref().map_or(0, |o| o.borrow().bytes());
+        self.headers.iter().map(header).sum::<usize>() + original
+    }
 }
 
 impl Headers for Extra {
@@ -37,6 +48,8 @@ pub struct Envelope<T> {
     pub timestamp: TimestampMs,
     /// Where the record came from.
     pub origin: Origin,
+    /// Key and value of that record in bytes, for [`BATCH_BYTES_MAX`] here and further on.
+    pub bytes: usize,
     /// Headers and original bytes, if any.
     pub extra: Option<Box<Extra>>,
     /// The value.
@@ -47,6 +60,7 @@ pub struct Envelope<T> {
 #[derive(Debug)]
 pub struct Batch<T> {
     keys: Keys,
+    bytes: usize,
     /// The records, in order.
     pub records: Vec<Envelope<T>>,
     /// The sender's watermark when it sent the batch.
@@ -57,6 +71,7 @@ impl<T> Default for Batch<T> {
     fn default() -> Self {
         Batch {
             keys: Keys::default(),
+            bytes: 0,
             records: Vec::new(),
             watermark: Watermark::NONE,
         }
@@ -156,7 +171,7 @@ pub struct Router<T, B> {
 }
 
 impl<T, B: Copy> Router<T, B> {
-    /// Routes one record; the batch goes out when it is full.
+    /// Routes one record, made of one of `bytes` bytes; the batch goes out when it is full.
     ///
     /// # Errors
     /// [`LaneGone`]
@@ -165,6 +180,7 @@ impl<T, B: Copy> Router<T, B> {
         key: &[u8],
         timestamp: TimestampMs,
         origin: Origin,
+        bytes: usize,
         extra: Option<Box<Extra>>,
         value: T,
     ) -> Result<(), LaneGone> {
@@ -175,16 +191,18 @@ impl<T, B: Copy> Router<T, B> {
         let batch = &mut self.pending[lane];
         let key_start = batch.keys.arena.len() as u32;
         batch.keys.arena.extend_from_slice(key);
+        batch.bytes += key.len() + bytes + extra.as_ref().map_or(0, |e| e.bytes());
         batch.records.push(Envelope {
             key_start,
             key_len: key.len() as u32,
             hash,
             timestamp,
             origin,
+            bytes,
             extra,
             value,
         });
-        if batch.records.len() >= BATCH_RECORDS_MAX || batch.keys.arena.len() > BATCH_KEY_BYTES_MAX {
+        if batch.records.len() >= BATCH_RECORDS_MAX || batch.bytes >= BATCH_BYTES_MAX {
             self.flush_lane(lane)?;
         }
         Ok(())
@@ -195,6 +213,7 @@ impl<T, B: Copy> Router<T, B> {
             keys: Keys {
                 arena: Vec::with_capacity(self.pending[lane].keys.arena.len()),
             },
+            bytes: 0,
             records: Vec::with_capacity(self.pending[lane].records.len()),
             watermark: Watermark::NONE,
         };

@@ -25,7 +25,7 @@ fn records_of_a_key_go_to_one_lane_in_order_and_before_the_barrier() {
     for offset in 0..100 {
         let key = format!("k{}", offset % 7);
         router
-            .send(key.as_bytes(), 0, origin(offset), None, offset)
+            .send(key.as_bytes(), 0, origin(offset), 0, None, offset)
             .expect("lanes are there");
     }
     router.barrier(1, at(42)).expect("lanes are there");
@@ -59,7 +59,7 @@ fn a_held_input_waits_and_an_ended_one_is_told() {
     let mut first = hub.connect(1, groups());
     let second = hub.connect(1, groups());
     let mut inputs = hub.take_inputs(0);
-    first.send(b"a", 0, origin(0), None, 1).expect("lane is there");
+    first.send(b"a", 0, origin(0), 0, None, 1).expect("lane is there");
     first.flush(at(0)).expect("lane is there");
     assert!(matches!(
         inputs.next(|i| i == 0, Duration::from_millis(1)),
@@ -82,4 +82,48 @@ fn a_sender_learns_that_the_lane_is_gone() {
     let mut router = hub.connect(1, groups());
     drop(hub.take_inputs(0));
     assert_eq!(router.barrier(1, at(0)), Err(LaneGone));
+}
+
+/// A lane that fell behind had eight batches of 1024 records waiting, and records of a megabyte made that gigabytes: only the keys' bytes
+/// were counted.
+#[test]
+fn a_batch_is_bounded_by_the_bytes_of_its_records_too() {
+    let sizes = |bytes: usize, extra: Option<Extra>| {
+        let hub: Hub<i64, u64> = Hub::default();
+        let mut router = hub.connect(1, groups());
+        let mut inputs = hub.take_inputs(0);
+        for offset in 0..8 {
+            let extra = extra.clone().map(Box::new);
+            router
+                .send(b"k", 0, origin(offset), bytes, extra, offset)
+                .expect("lane is there");
+        }
+        let mut sizes = Vec::new();
+        while let Arrival::Message(_, Message::Batch(batch)) = inputs.next(|_| false, Duration::ZERO) {
+            assert!(batch.records.iter().all(|r| r.bytes == bytes));
+            sizes.push(batch.records.len());
+        }
+        sizes
+    };
+    assert_eq!(sizes(BATCH_BYTES_MAX, None), [1; 8]);
+    assert_eq!(sizes(BATCH_BYTES_MAX / 3, None), [3, 3], "two wait for more");
+    assert_eq!(sizes(100, None), [0; 0], "all wait for more");
+    let original = crate::types::Original {
+        key: None,
+        value: Some(&[0; BATCH_BYTES_MAX / 2]),
+    };
+    let with_original = Extra {
+        headers: Vec::new(),
+        original: Some(original.to_owned()),
+    };
+    assert_eq!(sizes(100, Some(with_original)), [2; 4], "what travels along counts");
+    let header = Header {
+        key: "h".to_owned(),
+        value: Some(vec![0; BATCH_BYTES_MAX]),
+    };
+    let with_header = Extra {
+        headers: vec![header],
+        original: None,
+    };
+    assert_eq!(sizes(100, Some(with_header)), [1; 8]);
 }

@@ -10,7 +10,9 @@ pub trait Push<T> {
     /// One item, on the lane's thread, for every record.
     ///
     /// # Errors
-    /// [`StepError::Bad`] goes to the record's bad-record policy; nothing of the record has touched state then unless the step says so.
+    /// [`StepError::Bad`] refuses the item here, for the caller to hand to the bad-record policy. Whoever pushes several items, or one
+    /// item to several operators, does so for each ([`LaneContext::settle`]): a refusal concerns nothing but what was refused. What an
+    /// operator upstream has folded stays.
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError>;
 
     /// The keys of the batch that comes next, so that state can read its misses together. Keyed lanes only.
@@ -35,7 +37,7 @@ pub trait Push<T> {
     fn dirty_bytes(&self) -> usize;
 }
 
-/// Gives every item to several operators, in order.
+/// Gives every item to several operators, in order. One that refuses it keeps it from none of the others.
 pub struct FanOut<T> {
     nexts: Vec<Box<dyn Push<T>>>,
 }
@@ -57,9 +59,11 @@ impl<T: Clone> Push<T> for FanOut<T> {
             return Ok(());
         };
         for next in firsts {
-            next.push(item.clone(), meta, lane)?;
+            let pushed = next.push(item.clone(), meta, lane);
+            lane.settle(pushed, meta)?;
         }
-        last.push(item, meta, lane)
+        let pushed = last.push(item, meta, lane);
+        Ok(lane.settle(pushed, meta)?)
     }
     fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         let keys: Vec<KeyRef<'_>> = keys.collect();

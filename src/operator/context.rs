@@ -1,11 +1,11 @@
 //! What an operator sees of its lane and of the record at hand.
-use super::error::{BadReason, BadRecord, LaneError};
+use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::config::Guarantee;
 use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
 use crate::telemetry::Metrics;
-use crate::types::output::{OutputFrames, encode_headers};
+use crate::types::output::{HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
 use crate::types::{
     Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Watermark,
 };
@@ -21,6 +21,8 @@ pub struct Meta<'a> {
     pub timestamp: TimestampMs,
     /// Source, partition and offset of the record that caused this item.
     pub origin: Origin,
+    /// Key and value of that record in bytes, as they lay on the topic.
+    pub bytes: usize,
     /// In a source lane the record's key; in a keyed lane the key bytes.
     pub key: Option<&'a [u8]>,
     /// Hash of the key bytes; keyed lanes only.
@@ -134,6 +136,8 @@ pub struct LaneContext {
     pub setup: LaneSetup,
     outputs: Vec<OutputBuffer>,
     outbox: Vec<OutputFrames>,
+    /// The largest timestamp that records and outputs of this batch may have: the clock is read once a batch.
+    latest_allowed: TimestampMs,
     /// The lane's watermark.
     pub watermark: Watermark,
     /// Records of the epoch so far.
@@ -145,31 +149,55 @@ impl LaneContext {
     #[must_use]
     pub fn new(setup: LaneSetup) -> LaneContext {
         let share = LaneShare::new(0, setup.groups.shards, setup.watermark);
-        LaneContext {
+        let mut context = LaneContext {
             watermark: setup.watermark,
             setup,
             outputs: share.outputs,
             outbox: share.outbox,
+            latest_allowed: 0,
             records: 0,
+        };
+        context.start_batch();
+        context
+    }
+
+    /// Before a batch: notes how far ahead its timestamps may be.
+    pub fn start_batch(&mut self) {
+        let max_future = i64::try_from(self.setup.max_future.as_millis()).unwrap_or(i64::MAX);
+        self.latest_allowed = self.setup.clock.now_ms().saturating_add(max_future);
+    }
+
+    /// Checks a timestamp of a record or an output: -1 for none, or 0 up to `max_future` ahead of the clock.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub fn check_timestamp(&self, timestamp: TimestampMs, step: &str) -> Result<(), StepError> {
+        if timestamp == -1 || (0..=self.latest_allowed).contains(&timestamp) {
+            return Ok(());
         }
+        let message = if timestamp < 0 {
+            format!("timestamp {timestamp} is negative")
+        } else {
+            format!("timestamp {timestamp} is more than max_future ahead of the clock")
+        };
+        Err(refusal(BadReason::Timestamp, step, message))
     }
 
     /// Takes an output of the item described by `meta`.
     ///
     /// # Errors
-    /// A refusal when it is larger than its sink takes; a full disk when it must be spilled.
-    pub fn emit(&mut self, out: &OutputRef<'_>, meta: &Meta<'_>, step: &str) -> Result<(), super::StepError> {
+    /// A refusal when it is larger than its sink takes or has a timestamp that no record may have; a full disk when it must be spilled.
+    pub fn emit(&mut self, out: &OutputRef<'_>, meta: &Meta<'_>, step: &str) -> Result<(), StepError> {
         let size = out.key.map_or(0, <[u8]>::len) + out.value.map_or(0, <[u8]>::len) + out.headers.len();
+        let broken = self.setup.faults.broken("EP-8");
+        if !broken {
+            self.check_timestamp(out.timestamp, step)?;
+        }
         match self.setup.sinks.get(usize::from(out.sink)) {
             Some(SinkRoute::Log { max_bytes }) => {
-                if size > *max_bytes && !self.setup.faults.broken("EP-8") {
+                if size > *max_bytes && !broken {
                     let message = format!("output of {size} bytes, its sink takes {max_bytes}");
-                    let record = BadRecord {
-                        reason: BadReason::TooLarge,
-                        step: step.to_owned(),
-                        message,
-                    };
-                    return Err(super::StepError::Bad(record));
+                    return Err(refusal(BadReason::TooLarge, step, message));
                 }
                 self.push_log_output(out, meta.shard, size)?;
             }
@@ -233,6 +261,18 @@ impl LaneContext {
         self.setup.gauges.outputs.store(0, Ordering::Relaxed);
     }
 
+    /// Ends a push: a refusal goes to the policy of the record's source, here and now, and the lane goes on.
+    ///
+    /// # Errors
+    /// As [`LaneContext::refuse`], and what ended the push otherwise.
+    pub fn settle(&mut self, pushed: Result<(), StepError>, meta: &Meta<'_>) -> Result<(), LaneError> {
+        match pushed {
+            Ok(()) => Ok(()),
+            Err(StepError::Bad(bad)) => self.refuse(bad, meta),
+            Err(StepError::Lane(error)) => Err(error),
+        }
+    }
+
     /// Applies the policy of the record's source to a refusal.
     ///
     /// # Errors
@@ -259,6 +299,7 @@ impl LaneContext {
 
     fn dead_letter(&mut self, sink: u16, topic: &str, record: &BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
         let mut headers = meta.headers.to_vec();
+        let of_record = cut_headers(&mut headers);
         let mut add = |key: &str, value: String| {
             headers.push(Header {
                 key: format!("keyfold.{key}"),
@@ -281,24 +322,25 @@ impl LaneContext {
             Some(SinkRoute::Log { max_bytes }) => *max_bytes,
             _ => usize::MAX,
         };
-        let size = |encoded: &[u8]| key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + encoded.len();
+        let size = |encoded: &[u8]| Original { key, value }.bytes() + encoded.len();
         // A dead letter never fails for its size: the provenance says where the original lies.
-        let (key, value) = if size(&encoded) > max {
+        let (key, value) = if encoded.as_ref().map_or(true, |e| size(e) > max) {
+            headers.drain(..of_record);
             headers.push(Header {
                 key: "keyfold.omitted".to_owned(),
                 value: Some(b"too large".to_vec()),
             });
-            headers.retain(|h| h.key.starts_with("keyfold."));
             encoded = encode_headers(&headers);
             (None, None)
         } else {
             (key, value)
         };
-        let timestamp = if (0..=self.latest_timestamp()).contains(&meta.timestamp) {
+        let timestamp = if (0..=self.latest_allowed).contains(&meta.timestamp) {
             meta.timestamp
         } else {
             -1
         };
+        let encoded = encoded.unwrap_or_default();
         let out = OutputRef {
             sink,
             timestamp,
@@ -309,8 +351,8 @@ impl LaneContext {
         };
         match self.emit(&out, meta, &record.step) {
             Ok(()) => Ok(()),
-            Err(super::StepError::Lane(e)) => Err(e),
-            Err(super::StepError::Bad(record)) => Err(LaneError::Bad {
+            Err(StepError::Lane(e)) => Err(e),
+            Err(StepError::Bad(record)) => Err(LaneError::Bad {
                 topic: topic.to_owned(),
                 partition: meta.origin.partition,
                 offset: meta.origin.offset,
@@ -318,13 +360,23 @@ impl LaneContext {
             }),
         }
     }
+}
 
-    /// The largest timestamp that a record may have now.
-    #[must_use]
-    pub fn latest_timestamp(&self) -> TimestampMs {
-        self.setup
-            .clock
-            .now_ms()
-            .saturating_add(self.setup.max_future.as_millis() as i64)
+/// Cuts a record's headers to what can be written, with room for the provenance; returns how many are left.
+fn cut_headers(headers: &mut Vec<Header>) -> usize {
+    const PROVENANCE: usize = 16;
+    headers.truncate(HEADERS_MAX - PROVENANCE);
+    for header in headers.iter_mut() {
+        let end = header.key.floor_char_boundary(HEADER_KEY_MAX);
+        header.key.truncate(end);
     }
+    headers.len()
+}
+
+pub(super) fn refusal(reason: BadReason, step: &str, message: String) -> StepError {
+    StepError::Bad(BadRecord {
+        reason,
+        step: step.to_owned(),
+        message,
+    })
 }

@@ -1,7 +1,7 @@
 //! A keyed lane: aligns barriers over its inputs and folds records of the key groups it owns.
 use super::chain::Push;
 use super::context::{LaneContext, LaneSetup, Meta};
-use super::error::{LaneError, StepError};
+use super::error::LaneError;
 use super::share::LaneShare;
 use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
@@ -60,6 +60,7 @@ impl<T> TypedLane<T> {
 
     fn batch(&mut self, input: usize, batch: Batch<T>) -> Result<(), LaneError> {
         let groups = self.context.setup.groups;
+        self.context.start_batch();
         let watermark = batch.watermark;
         let (keys, records) = batch.into_parts();
         self.chain
@@ -89,6 +90,7 @@ impl<T> TypedLane<T> {
         let meta = Meta {
             timestamp: record.timestamp,
             origin: record.origin,
+            bytes: record.bytes,
             key: Some(key.bytes),
             hash: key.hash,
             group: key.group,
@@ -96,11 +98,8 @@ impl<T> TypedLane<T> {
             headers,
             original: extra.and_then(|e| e.original.as_ref()).map(OwnedOriginal::borrow),
         };
-        match self.chain.push(record.value, &meta, &mut self.context) {
-            Ok(()) => Ok(()),
-            Err(StepError::Bad(bad)) => self.context.refuse(bad, &meta),
-            Err(StepError::Lane(error)) => Err(error),
-        }
+        let pushed = self.chain.push(record.value, &meta, &mut self.context);
+        self.context.settle(pushed, &meta)
     }
 
     fn raise_watermark(&mut self, input: usize, watermark: Watermark) {

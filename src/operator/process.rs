@@ -4,7 +4,7 @@ use super::context::{LaneContext, LaneSetup, Meta};
 use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
-use crate::state::{ChangeSet, KeyRef, MapLimits, StateError, StateId, TypedMap};
+use crate::state::{ChangeSet, Kept, KeyRef, MapLimits, StateError, StateId, TypedMap};
 use crate::types::{Codec, Header, KeyGroup, Origin, TimestampMs};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -86,7 +86,8 @@ impl<U> ProcessContext<'_, U> {
         let timestamp = self.meta.timestamp;
         self.emitted.push((item, timestamp));
     }
-    /// Emits an item with another timestamp.
+    /// Emits an item with another timestamp. One that no record may have (negative other than -1, or more than `max_future` ahead) refuses
+    /// this item; the others and the changes of state stay.
     pub fn emit_at(&mut self, item: U, timestamp: TimestampMs) {
         self.emitted.push((item, timestamp));
     }
@@ -157,8 +158,8 @@ impl<S> Clone for ValueState<S> {
 struct ValueCell<S> {
     map: TypedMap<S>,
     current: Rc<RefCell<Current>>,
-    /// The value before the first change in this call.
-    undo: Option<Option<S>>,
+    /// The entry before the first change in this call.
+    undo: Option<Kept<S>>,
 }
 
 impl<S: Clone + 'static> ValueState<S> {
@@ -179,14 +180,8 @@ impl<S: Clone + 'static> ValueState<S> {
     pub fn update<R>(&self, change: impl FnOnce(&mut Option<S>) -> R) -> Result<R, StateError> {
         let cell = &mut *self.cell.borrow_mut();
         let current = cell.current.borrow();
-        let undo = &mut cell.undo;
-        let (result, _) = cell.map.update(current.key(), current.timestamp, |value| {
-            if undo.is_none() {
-                *undo = Some(value.clone());
-            }
-            change(value)
-        })?;
-        Ok(result)
+        cell.map
+            .update_keeping(current.key(), current.timestamp, &mut cell.undo, change)
     }
 
     /// Sets the value of the key at hand.
@@ -234,8 +229,7 @@ impl<S: Clone> StateCell for RefCell<ValueCell<S>> {
         let cell = &mut *self.borrow_mut();
         if let Some(old) = cell.undo.take().filter(|_| undo) {
             let current = cell.current.borrow();
-            // The entry's timestamp is at least what it was; the value is as before.
-            cell.map.update(current.key(), i64::MIN, |value| *value = old)?;
+            cell.map.restore(current.key(), old)?;
         }
         Ok(())
     }
@@ -369,10 +363,17 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
                 return Err(StepError::Bad(record));
             }
         }
-        let next = &mut self.next;
-        self.emitted
-            .drain(..)
-            .try_for_each(|(out, timestamp)| next.push(out, &Meta { timestamp, ..*meta }, lane))
+        for (out, timestamp) in self.emitted.drain(..) {
+            // Before it reaches state further on: an aggregate keeps the largest timestamp for good.
+            let checked = if timestamp == meta.timestamp || lane.setup.faults.broken("EP-8") {
+                Ok(())
+            } else {
+                lane.check_timestamp(timestamp, &self.id)
+            };
+            let pushed = checked.and_then(|()| self.next.push(out, &Meta { timestamp, ..*meta }, lane));
+            lane.settle(pushed, meta)?;
+        }
+        Ok(())
     }
     fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         let keys: Vec<KeyRef<'_>> = keys.collect();

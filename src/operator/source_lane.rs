@@ -5,7 +5,7 @@ use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
-use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs, Watermark};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -72,7 +72,6 @@ pub struct SourceLane {
     chain: Box<dyn SourceChain>,
     context: LaneContext,
     partitions: Vec<PartitionState>,
-    latest_allowed: TimestampMs,
     handed_out: u64,
     failed: Option<LaneError>,
 }
@@ -97,7 +96,6 @@ impl SourceLane {
             chain,
             context,
             partitions,
-            latest_allowed: 0,
             handed_out: 0,
             failed: None,
         }
@@ -105,7 +103,7 @@ impl SourceLane {
 
     /// Before a poll of the reader.
     pub fn start_poll(&mut self) {
-        self.latest_allowed = self.context.latest_timestamp();
+        self.context.start_batch();
         self.handed_out = 0;
     }
 
@@ -154,27 +152,9 @@ impl SourceLane {
         self.context.watermark.advance(next);
     }
 
-    fn check_timestamp(&self, timestamp: TimestampMs) -> Result<(), StepError> {
-        if timestamp == -1 || (0..=self.latest_allowed).contains(&timestamp) {
-            return Ok(());
-        }
-        let message = if timestamp < 0 {
-            format!("timestamp {timestamp} is negative")
-        } else {
-            format!("timestamp {timestamp} is more than max_future ahead of the clock")
-        };
-        let step = self
-            .context
-            .setup
-            .sources
-            .get(usize::from(self.source))
-            .map(|s| s.id.clone())
-            .unwrap_or_default();
-        Err(StepError::Bad(BadRecord {
-            reason: BadReason::Timestamp,
-            step,
-            message,
-        }))
+    fn source_id(&self) -> &str {
+        let info = self.context.setup.sources.get(usize::from(self.source));
+        info.map_or("", |s| s.id.as_str())
     }
 
     fn take(&mut self, index: usize, record: &RecordRef<'_>) -> Result<(), LaneError> {
@@ -183,27 +163,25 @@ impl SourceLane {
             partition: record.partition,
             offset: record.offset,
         };
+        let original = Original {
+            key: record.key,
+            value: record.value,
+        };
         let meta = Meta {
             timestamp: record.timestamp,
             origin,
+            bytes: original.bytes(),
             key: record.key,
             hash: 0,
             group: KeyGroup(0),
             shard: self.context.setup.groups.shard_of_partition(record.partition),
             headers: record.headers,
-            original: Some(Original {
-                key: record.key,
-                value: record.value,
-            }),
+            original: Some(original),
         };
-        let checked = self.check_timestamp(record.timestamp);
+        let checked = self.context.check_timestamp(record.timestamp, self.source_id());
         let good_timestamp = checked.is_ok();
         let pushed = checked.and_then(|()| self.chain.record(record, &meta, &mut self.context));
-        match pushed {
-            Ok(()) => {}
-            Err(StepError::Bad(bad)) => self.context.refuse(bad, &meta)?,
-            Err(StepError::Lane(error)) => return Err(error),
-        }
+        self.context.settle(pushed, &meta)?;
         let partition = &mut self.partitions[index];
         if good_timestamp {
             partition.reached.at = partition.reached.at.max(record.timestamp);
@@ -221,8 +199,19 @@ impl SourceLane {
 
 impl RecordSink for SourceLane {
     fn record(&mut self, record: &RecordRef<'_>) -> Flow {
+        if self.failed.is_some() {
+            return Flow::Stop;
+        }
         let Some(index) = self.index_of(record.partition) else {
-            return Flow::Continue;
+            let (partition, offset) = (record.partition, record.offset);
+            self.failed = Some(LaneError::Source {
+                source_id: self.source_id().to_owned(),
+                reason: format!(
+                    "its reader handed out partition {partition} offset {offset}, and this lane does not own the partition: an \
+                     error in the connector; nothing is lost, the epoch is not committed"
+                ),
+            });
+            return Flow::Stop;
         };
         // A reader may go back after a reset of its connection; what was taken once is not taken again.
         if record.offset < self.partitions[index].position.offset {

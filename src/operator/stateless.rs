@@ -33,7 +33,7 @@ impl<T, U> Stateless<T, U> {
 
 impl<T, U> Push<T> for Stateless<T, U> {
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
-        // Collected first: an item that is refused half-way leaves nothing behind.
+        // Collected first: an item that the function refuses half-way emits nothing.
         let emitted = &mut self.emitted;
         emitted.clear();
         (self.expand)(item, &mut |out| emitted.push(out)).map_err(|message| {
@@ -43,8 +43,11 @@ impl<T, U> Push<T> for Stateless<T, U> {
                 message,
             })
         })?;
-        let next = &mut self.next;
-        self.emitted.drain(..).try_for_each(|out| next.push(out, meta, lane))
+        for out in self.emitted.drain(..) {
+            let pushed = self.next.push(out, meta, lane);
+            lane.settle(pushed, meta)?;
+        }
+        Ok(())
     }
     fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         self.next.prefetch(keys)

@@ -1,7 +1,7 @@
 //! Where a lane's chain ends: in an exchange, or in a sink.
 use super::chain::Push;
-use super::context::{BadRecordPolicy, LaneContext, Meta};
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::context::{BadRecordPolicy, LaneContext, Meta, refusal};
+use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::exchange::{Extra, Router};
@@ -32,14 +32,6 @@ impl<T> KeyBy<T> {
             scratch: Vec::new(),
         }
     }
-
-    fn refusal(&self, reason: BadReason, message: String) -> StepError {
-        StepError::Bad(BadRecord {
-            reason,
-            step: self.id.clone(),
-            message,
-        })
-    }
 }
 
 fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
@@ -59,12 +51,15 @@ impl<T> Push<T> for KeyBy<T> {
         self.scratch.clear();
         match (self.key)(&item, meta, &mut self.scratch) {
             Ok(true) => {}
-            Ok(false) => return Err(self.refusal(BadReason::NullKey, "the record has no key".to_owned())),
-            Err(message) => return Err(self.refusal(BadReason::Encode, message)),
+            Ok(false) => {
+                let message = "the record has no key".to_owned();
+                return Err(refusal(BadReason::NullKey, &self.id, message));
+            }
+            Err(message) => return Err(refusal(BadReason::Encode, &self.id, message)),
         }
         let extra = extra_of(meta, lane);
         self.router
-            .send(&self.scratch, meta.timestamp, meta.origin, extra, item)
+            .send(&self.scratch, meta.timestamp, meta.origin, meta.bytes, extra, item)
             .map_err(StepError::from)
     }
     fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
@@ -144,14 +139,10 @@ impl<T> ToSink<T> {
 impl<T> Push<T> for ToSink<T> {
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
         self.prepare(meta);
-        (self.encode)(&item, meta, &mut self.output).map_err(|message| {
-            StepError::Bad(BadRecord {
-                reason: BadReason::Encode,
-                step: self.id.clone(),
-                message,
-            })
-        })?;
-        let headers = encode_headers(&self.output.headers);
+        (self.encode)(&item, meta, &mut self.output)
+            .map_err(|message| refusal(BadReason::Encode, &self.id, message))?;
+        let headers =
+            encode_headers(&self.output.headers).map_err(|e| refusal(BadReason::Encode, &self.id, e.to_string()))?;
         let out = OutputRef {
             sink: self.sink,
             timestamp: self.output.timestamp,

@@ -16,5 +16,5 @@ pub use ids::{Digest, EpochId, Incarnation, Lease, Link, Place, Sequence, Shard}
 pub use key_groups::{KeyGroup, KeyGroups};
 pub use output::{OutputFrames, OutputRef};
 pub use position::{Position, TopicInfo};
-pub use record::{Header, Headers, NoHeaders, Origin, Original, OwnedHeaders, OwnedOriginal, RecordRef, TimestampMs};
+pub use record::{Header, Headers, NoHeaders, Origin, Original, OwnedOriginal, RecordRef, TimestampMs};
 pub use watermark::Watermark;

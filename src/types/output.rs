@@ -26,27 +26,50 @@ pub struct OutputRef<'a> {
     pub headers: &'a [u8],
 }
 
+/// Most headers that an output can have.
+pub const HEADERS_MAX: usize = u16::MAX as usize;
+/// Longest key of a header in bytes.
+pub const HEADER_KEY_MAX: usize = u16::MAX as usize;
+
+/// Headers that have no encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HeadersTooLarge {
+    /// Too many.
+    #[error("{0} headers, at most {HEADERS_MAX} can be written")]
+    Count(usize),
+    /// A key that is too long.
+    #[error("a header's key of {0} bytes, at most {HEADER_KEY_MAX} can be written")]
+    Key(usize),
+    /// A value that is too long.
+    #[error("a header's value of {0} bytes, at most {max} can be written", max = i32::MAX)]
+    Value(usize),
+}
+
 /// Encodes headers; empty for none.
-#[must_use]
-pub fn encode_headers(headers: &[Header]) -> Vec<u8> {
+///
+/// # Errors
+/// [`HeadersTooLarge`]: nothing is cut off.
+pub fn encode_headers(headers: &[Header]) -> Result<Vec<u8>, HeadersTooLarge> {
     let mut out = Vec::new();
     if headers.is_empty() {
-        return out;
+        return Ok(out);
     }
-    out.extend_from_slice(&(headers.len().min(usize::from(u16::MAX)) as u16).to_be_bytes());
-    for h in headers.iter().take(usize::from(u16::MAX)) {
-        let key = &h.key.as_bytes()[..h.key.len().min(usize::from(u16::MAX))];
-        out.extend_from_slice(&(key.len() as u16).to_be_bytes());
-        out.extend_from_slice(key);
+    let count = u16::try_from(headers.len()).map_err(|_| HeadersTooLarge::Count(headers.len()))?;
+    out.extend_from_slice(&count.to_be_bytes());
+    for h in headers {
+        let key_len = u16::try_from(h.key.len()).map_err(|_| HeadersTooLarge::Key(h.key.len()))?;
+        out.extend_from_slice(&key_len.to_be_bytes());
+        out.extend_from_slice(h.key.as_bytes());
         match &h.value {
             None => out.extend_from_slice(&(-1i32).to_be_bytes()),
             Some(v) => {
-                out.extend_from_slice(&(v.len() as i32).to_be_bytes());
+                let value_len = i32::try_from(v.len()).map_err(|_| HeadersTooLarge::Value(v.len()))?;
+                out.extend_from_slice(&value_len.to_be_bytes());
                 out.extend_from_slice(v);
             }
         }
     }
-    out
+    Ok(out)
 }
 
 /// Decodes what [`encode_headers`] wrote; None when it is damaged.
@@ -214,7 +237,7 @@ mod tests {
                 value: None,
             },
         ];
-        let encoded = encode_headers(&headers);
+        let encoded = encode_headers(&headers).expect("small");
         let outs = [
             OutputRef {
                 sink: 1,
@@ -238,6 +261,22 @@ mod tests {
         let back: Vec<_> = frames.iter().collect::<Result<_, _>>().expect("whole");
         assert_eq!(back, outs);
         assert_eq!(decode_headers(back[1].headers).expect("headers"), headers);
+    }
+
+    /// A header's key of more than 65,535 bytes was cut inside a character: what was written did not decode, and the job stopped for ever.
+    #[test]
+    fn headers_that_have_no_encoding_are_an_error_and_the_longest_come_back() {
+        let header = |key: String| Header { key, value: None };
+        let longest = vec![header("x".repeat(HEADER_KEY_MAX)); 2];
+        let encoded = encode_headers(&longest).expect("as long as it may be");
+        assert_eq!(decode_headers(&encoded).expect("headers"), longest);
+        let euros = header("\u{20ac}".repeat(HEADER_KEY_MAX / 3 + 1));
+        assert_eq!(encode_headers(&[euros]), Err(HeadersTooLarge::Key(65_538)));
+        let most = vec![header("h".to_owned()); HEADERS_MAX];
+        let encoded = encode_headers(&most).expect("as many as there may be");
+        assert_eq!(decode_headers(&encoded).expect("headers"), most);
+        let many = vec![header("h".to_owned()); HEADERS_MAX + 1];
+        assert_eq!(encode_headers(&many), Err(HeadersTooLarge::Count(HEADERS_MAX + 1)));
     }
 
     #[test]

@@ -28,15 +28,6 @@ impl Headers for NoHeaders {
     }
 }
 
-/// Headers that travel with a record through the exchange; `None` for the common case of none.
-pub type OwnedHeaders = Option<Box<[Header]>>;
-
-impl Headers for OwnedHeaders {
-    fn to_vec(&self) -> Vec<Header> {
-        self.as_deref().map(<[Header]>::to_vec).unwrap_or_default()
-    }
-}
-
 /// Where a record came from: source (index in the topology), partition, offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -86,6 +77,11 @@ pub struct OwnedOriginal {
 }
 
 impl Original<'_> {
+    /// Length of key and value.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len)
+    }
     /// A copy.
     #[must_use]
     pub fn to_owned(&self) -> OwnedOriginal {

@@ -153,7 +153,7 @@ fn headers_nulls_tombstones_and_timestamps_pass_through() {
             value: Some(vec![]),
         },
     ];
-    let encoded = encode_headers(&headers);
+    let encoded = encode_headers(&headers).expect("headers");
     log.begin().expect("begin");
     let record = |key, value, timestamp| OutputRef {
         timestamp,
