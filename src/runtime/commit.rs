@@ -273,7 +273,10 @@ impl CommitDriver {
 
     fn adopt(&mut self, durable: &Durable, object: &EncodedObject) {
         self.pointer = Some(durable.pointer);
-        self.links.extend(object.links.iter().copied());
+        // EP-3. The switch leaves the links where they were, so that the next epoch is built on a section that is not the committed one.
+        if self.links.is_empty() || !self.faults.broken("EP-3") {
+            self.links.extend(object.links.iter().copied());
+        }
         let by_partition = |e: &CommitEntry| ((e.position.topic.clone(), e.position.partition), e.position.clone());
         self.positions = durable.entries.iter().map(by_partition).collect();
         self.progress

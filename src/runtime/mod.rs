@@ -13,6 +13,7 @@ pub mod error;
 pub mod instance;
 pub mod lanes;
 mod outbox;
+mod patient_store;
 mod processing;
 pub mod progress;
 mod publish;

@@ -301,6 +301,8 @@ impl Loop<'_> {
             if stopping || clock.elapsed() >= due || self.over_mark() {
                 self.epoch(runtime, lanes)?;
                 due = clock.elapsed() + self.interval;
+                // Last: who waits for it may move the clock to the next one.
+                runtime.progress.add_barrier();
             }
             if stopping {
                 self.driver.flush()?;
@@ -370,7 +372,6 @@ impl Loop<'_> {
         }
         self.applied.store(self.epoch, Ordering::Release);
         self.gate.in_flight_bytes.store(0, Ordering::Relaxed);
-        runtime.progress.add_barrier();
         Ok(())
     }
 

@@ -39,12 +39,11 @@ impl Restore<'_> {
         };
         let mut restored = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..RESTORERS).map(|_| scope.spawn(work)).collect();
+            // All are joined before any is asked: one that panicked and was not joined makes the scope panic.
+            let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             let mut all = Vec::new();
-            for worker in workers {
-                let done = worker
-                    .join()
-                    .map_err(|_| RuntimeError::CannotGoOn("a restore panicked".to_owned()))?;
-                all.extend(done?);
+            for done in joined {
+                all.extend(done.map_err(|_| RuntimeError::CannotGoOn("a restore panicked".to_owned()))??);
             }
             Ok::<_, RuntimeError>(all)
         })?;

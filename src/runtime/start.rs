@@ -5,6 +5,7 @@ use super::epoch::Standing;
 use super::error::RuntimeError;
 use super::instance::Instance;
 use super::outbox::{Outbox, Outboxes};
+use super::patient_store::PatientStore;
 use super::processing::Processing;
 use super::progress::Phase;
 use super::restore::Restore;
@@ -17,6 +18,7 @@ use crate::checkpoint::protocol::{
     spare,
 };
 use crate::checkpoint::store::Layout;
+use crate::operator::process::StateDecl;
 use crate::sink::{Committed, Log, OutboxSink};
 use crate::source::SourceError;
 use crate::state::{Backend, BackendFactory, StateId};
@@ -46,6 +48,7 @@ const WATCH_STEP: Duration = Duration::from_millis(200);
 /// Locks the state directory, looks at the sources, makes the log.
 pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let instance = Instance::lock(&runtime.config.state_dir)?;
+    runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience(runtime)));
     let topics = topics(runtime)?;
     let config = &runtime.config;
     let shards = config.shards;
@@ -389,7 +392,7 @@ fn empty_copies(prepared: &Prepared) -> Result<Vec<Arc<dyn Backend>>, RuntimeErr
     (0..prepared.groups.shards).map(open).collect()
 }
 
-/// Goes on from a pointer: verify, restore, deliver what was not, and commit a first epoch, so that the pointer tells whose turn it is.
+/// Goes on from a pointer: verify, commit a first epoch, so that the pointer tells whose turn it is, restore, and deliver what was not.
 fn resume(
     runtime: &Runtime,
     prepared: &Prepared,
@@ -400,9 +403,13 @@ fn resume(
     let path = prepared.layout.epoch(pointer.epoch);
     let object = ObjectReader::open(runtime.store.as_ref(), &path, Some(pointer.footer))
         .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
-    driver.expected.states = new_states(runtime, &object.header().states);
-    check_object(object.header(), &driver.expected)?;
-    let expected = driver.expected.clone();
+    let known = &object.header().states;
+    check_renamed(runtime, known)?;
+    driver.expected.states = new_states(runtime, known);
+    // States that are new begin empty: no object knows them.
+    let mut expected = driver.expected.clone();
+    expected.states.truncate(known.len());
+    check_object(object.header(), &expected)?;
     let chain = || Chain::new(runtime.store.as_ref(), &prepared.layout, &expected);
     let resolved = chain().resolve(&pointer)?;
     check_positions(pointer.epoch, committed, &resolved.positions())?;
@@ -412,6 +419,12 @@ fn resume(
         .iter()
         .map(|(shard, state)| (*shard, state.clone()))
         .collect();
+    driver.links = resolved.links().into_iter().collect();
+    driver.pointer = Some(pointer);
+    let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
+    driver.positions = resolved.positions().iter().map(by_partition).collect();
+    // Before the restore, which may take long: whoever was fenced must not find its own pointer and take the name back (EP-7).
+    driver.commit(super::epoch::Epoch::default())?;
     let restore = Restore {
         chain: chain(),
         backends: prepared.backends.as_ref(),
@@ -419,10 +432,6 @@ fn resume(
         progress: &runtime.progress,
     };
     driver.backends = restore.all(&shards)?;
-    driver.links = resolved.links().into_iter().collect();
-    driver.pointer = Some(pointer);
-    let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
-    driver.positions = resolved.positions().iter().map(by_partition).collect();
     for (shard, state) in &shards {
         let chain = chain();
         for link in chain.undelivered(*shard, state.link)? {
@@ -433,9 +442,25 @@ fn resume(
     }
     runtime.progress.set_resumed(Some(pointer.epoch.to_string()));
     tracing::info!(epoch = %pointer.epoch, "resumed");
-    driver.commit(super::epoch::Epoch::default())?;
     let watermarks = shards.iter().map(|(_, state)| state.watermark).collect();
     Ok(Standing::new(prepared.groups, &resolved.positions(), watermarks))
+}
+
+/// States may be added, and may rest while the topology does not have them. Both at once looks like a state under another name, which would
+/// begin empty.
+fn check_renamed(runtime: &Runtime, known: &[StateInfo]) -> Result<(), RuntimeError> {
+    let declared = &runtime.topology.states;
+    let same = |info: &StateInfo, decl: &StateDecl| info.operator == decl.operator && info.name == decl.name;
+    let gone = known.iter().find(|info| !declared.iter().any(|decl| same(info, decl)));
+    let new = declared.iter().find(|decl| !known.iter().any(|info| same(info, decl)));
+    let (Some(gone), Some(new)) = (gone, new) else {
+        return Ok(());
+    };
+    Err(RuntimeError::CannotGoOn(format!(
+        "state {}/{} is known to the job and not in the topology, state {}/{} is in the topology and not known: ids find state again, so \
+         give a renamed operator or state the name it had; to drop one and add another, do it in two starts",
+        gone.operator, gone.name, new.operator, new.name
+    )))
 }
 
 fn check_complete(resolved: &ResolvedEpoch, groups: KeyGroups) -> Result<(), RuntimeError> {

@@ -75,6 +75,8 @@ struct Inner {
     transactions: HashMap<u64, Outcome>,
     commits: Vec<CommitRecord>,
     latest_timestamp: Option<i64>,
+    /// Producer and epoch of an EndTxn that is still on its way.
+    late_end: Option<(String, u64)>,
     timeout: Duration,
     read: BTreeMap<(String, i32), i64>,
 }
@@ -313,6 +315,13 @@ impl MemoryBroker {
         offsets.insert((topic.to_owned(), partition), (offset, metadata.map(<[u8]>::to_vec)));
     }
 
+    /// How far the last reader of a partition has come; its start before any.
+    #[must_use]
+    pub fn read_position(&self, topic: &str, partition: i32) -> i64 {
+        let inner = self.inner.lock();
+        inner.read.get(&(topic.to_owned(), partition)).copied().unwrap_or(0)
+    }
+
     /// Every commit of offsets so far.
     #[must_use]
     pub fn commits(&self, group: &str) -> Vec<CommitRecord> {
@@ -334,6 +343,14 @@ impl MemoryBroker {
     /// The broker's time-out strikes: what the producer of this name has open is aborted and the producer fenced.
     pub fn time_out(&self, transactional_id: &str) {
         self.inner.lock().fence(transactional_id);
+    }
+
+    /// The client has sent its last EndTxn twice, and the second one is still on its way: it arrives when offsets are sent next, and commits
+    /// whatever the producer has open then, unless its epoch has moved on.
+    pub fn repeat_end_late(&self, transactional_id: &str) {
+        let mut inner = self.inner.lock();
+        let epoch = inner.producers.get(transactional_id).map_or(0, |p| p.epoch);
+        inner.late_end = Some((transactional_id.to_owned(), epoch));
     }
 
     /// Whether the group has a member that is not of the engine.
@@ -454,6 +471,11 @@ impl MemoryBroker {
         group: &str,
         entries: &[CommitEntry],
     ) -> Result<(), LogError> {
+        let late = self.inner.lock().late_end.take();
+        if let Some((late_name, late_epoch)) = late {
+            // Fenced or without a transaction: it does nothing.
+            let _ = self.end(&late_name, late_epoch, true);
+        }
         self.in_transaction(name, epoch, |inner, _| {
             if let Some(open) = inner.producers.get_mut(name).and_then(|p| p.open.as_mut()) {
                 open.offsets = Some((group.to_owned(), entries.to_vec()));

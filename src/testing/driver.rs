@@ -2,23 +2,25 @@
 use super::broker::MemoryBroker;
 use super::clock::ManualClock;
 use super::faults::Faults;
+use super::inspect;
 use super::process::{Process, RunEnd};
 use super::record::TestRecord;
 use super::store::ProcessStore;
-use crate::checkpoint::store::{MemoryStore, Store};
+use crate::checkpoint::store::{DirectoryStore, MemoryStore, Store};
 use crate::config::Config;
 use crate::runtime::{Phase, Progress, Runtime, RuntimeError, StopHandle};
 use crate::sink::LogError;
 use crate::state::backend::memory::MemoryFactory;
 use crate::telemetry::Metrics;
 use crate::topology::{Topology, TopologyError};
-use crate::types::Clock;
-use std::collections::HashMap;
-use std::path::PathBuf;
+use crate::types::Codec;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a driver's call met.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,9 @@ pub enum DriverError {
     /// A fault that does not parse.
     #[error("{0}")]
     Faults(String),
+    /// The checkpoint store, or what it holds.
+    #[error("checkpoint store: {0}")]
+    Store(String),
     /// A thread could not be started.
     #[error("the run's thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -104,6 +109,9 @@ pub struct TestDriver {
     run: Option<Run>,
     given_out: HashMap<String, HashMap<i32, i64>>,
     topics: Vec<String>,
+    stage: (String, String),
+    on_disk: bool,
+    system_clock: bool,
     dir: StateDir,
 }
 
@@ -121,6 +129,8 @@ static DRIVERS: AtomicU64 = AtomicU64::new(0);
 /// 2026-01-01, so that records may carry small timestamps and recent ones.
 const START_MS: i64 = 1_767_225_600_000;
 const PATIENCE: Duration = Duration::from_secs(30);
+/// More often, and a transaction of a slow machine would time out by our clock.
+const LOOKS_PER_ADVANCE: u32 = 2000;
 const NAP: Duration = Duration::from_micros(300);
 
 impl TestDriver {
@@ -136,13 +146,42 @@ impl TestDriver {
             store: MemoryStore::new(1),
             clock,
             copies: MemoryFactory::with_crashes(Faults::none()),
-            config: Config::new(&dir),
+            config: Config::new(dir.join("state")),
             broken: String::new(),
             run: None,
             given_out: HashMap::new(),
             topics: Vec::new(),
+            stage: (String::new(), String::new()),
+            on_disk: false,
+            system_clock: false,
             dir: StateDir(dir),
         }
+    }
+
+    /// Another instance of the same job: the same broker, checkpoint store and clock, a state directory and local copies of its own.
+    #[must_use]
+    pub fn another(&self, build: impl Fn(&MemoryBroker) -> Result<Topology, TopologyError> + 'static) -> TestDriver {
+        let mut fresh = TestDriver::new(build);
+        fresh.broker = self.broker.clone();
+        fresh.store = self.store.clone();
+        fresh.clock = self.clock.clone();
+        let state_dir = std::mem::replace(&mut fresh.config, self.config.clone()).state_dir;
+        fresh.config.state_dir = state_dir;
+        fresh
+    }
+
+    /// From the next start on with a checkpoint store in a directory and local copies in RocksDB (memory without the feature `rocksdb`).
+    pub fn use_disk(&mut self) {
+        self.on_disk = true;
+    }
+    /// From the next start on with the machine's clock: epochs are cut by themselves, and waiting takes its time.
+    pub fn use_system_clock(&mut self) {
+        self.system_clock = true;
+    }
+    /// The driver's directory: `state` and, after [`TestDriver::use_disk`], `store` lie in it.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir.0
     }
 
     /// The broker: topics, what is committed, faults of the log.
@@ -168,7 +207,7 @@ impl TestDriver {
     /// Settings from the next start on. The state directory is the driver's own.
     pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
-        self.config.state_dir.clone_from(&self.dir.0);
+        self.config.state_dir = self.dir.0.join("state");
     }
     /// Another topology from the next start on.
     pub fn rebuild(&mut self, build: impl Fn(&MemoryBroker) -> Result<Topology, TopologyError> + 'static) {
@@ -179,13 +218,41 @@ impl TestDriver {
         items.clone_into(&mut self.broken);
     }
 
+    /// The checkpoint store in use.
+    ///
+    /// # Errors
+    /// When its directory cannot be used.
+    pub fn open_store(&self, faults: Faults) -> Result<Arc<dyn Store>, DriverError> {
+        if !self.on_disk {
+            return Ok(Arc::new(self.store.clone()));
+        }
+        std::fs::create_dir_all(&self.dir.0)?;
+        let opened = DirectoryStore::open(self.dir.0.join("store"), faults);
+        Ok(Arc::new(opened.map_err(|e| DriverError::Store(e.to_string()))?))
+    }
+
     /// Starts the job and waits until records flow.
     ///
     /// # Errors
     /// [`DriverError`], when the start is refused for one.
     pub fn start(&mut self) -> Result<(), DriverError> {
+        self.launch()?;
+        self.wait("the start", |driver| {
+            driver
+                .run
+                .as_ref()
+                .is_some_and(|r| r.progress.phase() == Phase::Processing)
+        })
+    }
+
+    /// Starts the job and waits for nothing: for an instance that is to wait as a spare.
+    ///
+    /// # Errors
+    /// A topology that cannot be built, or a store that cannot be opened.
+    pub fn launch(&mut self) -> Result<(), DriverError> {
         let topology = (self.build)(&self.broker)?;
         self.topics = topology.sources.iter().map(|s| s.source.topic()).collect();
+        self.stage = (topology.job.clone(), topology.stage.clone());
         let process = Process::new();
         let items = if self.broken.is_empty() {
             "break:none"
@@ -194,12 +261,16 @@ impl TestDriver {
         };
         let faults = Faults::parse(items).map_err(DriverError::Faults)?;
         self.copies.set_faults(faults.clone());
-        let store: Arc<dyn Store> = Arc::new(ProcessStore::new(Arc::new(self.store.clone()), process.clone()));
+        let store: Arc<dyn Store> = Arc::new(ProcessStore::new(self.open_store(faults.clone())?, process.clone()));
         let copies = self.copies.clone();
-        let runtime = Runtime::single(topology, self.config.clone(), self.broker.log(process.clone()), store)
-            .with_backends(Box::new(move |_| Ok(Arc::new(copies))))
-            .with_clock(Arc::new(self.clock.clone()))
-            .with_faults(faults.clone());
+        let mut runtime = Runtime::single(topology, self.config.clone(), self.broker.log(process.clone()), store);
+        if !self.on_disk {
+            runtime = runtime.with_backends(Box::new(move |_| Ok(Arc::new(copies))));
+        }
+        if !self.system_clock {
+            runtime = runtime.with_clock(Arc::new(self.clock.clone()));
+        }
+        let runtime = runtime.with_faults(faults.clone());
         let (stop, progress, metrics) = (runtime.stop_handle(), runtime.progress(), runtime.metrics());
         let of_thread = process.clone();
         let thread = std::thread::Builder::new()
@@ -213,12 +284,7 @@ impl TestDriver {
             process,
             faults,
         });
-        self.wait("the start", |driver| {
-            driver
-                .run
-                .as_ref()
-                .is_some_and(|r| r.progress.phase() == Phase::Processing)
-        })
+        Ok(())
     }
 
     /// After a crash: the local copies go back to what a disk would hold, and the job starts again.
@@ -283,15 +349,15 @@ impl TestDriver {
         // One that was being cut while records were read is followed by one that has them all.
         for _ in 0..2 {
             let before = self.progress()?.barriers();
-            let due = self.clock.elapsed();
             self.clock.advance(self.config.epoch_interval);
+            let looks = Cell::new(0u32);
             self.wait("the epoch", |d| {
-                let now = d.run.as_ref().map_or(0, |r| r.progress.barriers());
-                // The clock is moved on if the time of the barrier was counted from a moment after ours.
-                if now == before && d.clock.elapsed() < due + d.config.epoch_interval * 64 {
-                    d.clock.advance(d.config.epoch_interval / 8);
+                looks.set(looks.get() + 1);
+                // A run that had not begun to wait for the time of its first barrier gets another one.
+                if looks.get().is_multiple_of(LOOKS_PER_ADVANCE) {
+                    d.clock.advance(d.config.epoch_interval);
                 }
-                now > before
+                d.run.as_ref().is_some_and(|r| r.progress.barriers() > before)
             })?;
         }
         Ok(())
@@ -308,6 +374,40 @@ impl TestDriver {
         fresh
     }
 
+    /// What a restore would find now: the values of a state by key bytes, gathered from the checkpoint store alone.
+    ///
+    /// # Errors
+    /// When the store does not hold what the committed pointer needs, or a value does not decode.
+    pub fn state<S>(
+        &self,
+        operator: &str,
+        name: &str,
+        codec: &dyn Codec<S>,
+    ) -> Result<BTreeMap<Vec<u8>, S>, DriverError> {
+        let (job, stage) = &self.stage;
+        let committed = self.broker.offsets(&format!("{job}.{stage}"));
+        let store = self.open_store(Faults::none())?;
+        inspect::state(store.as_ref(), (job, stage), &committed, (operator, name), codec).map_err(DriverError::Store)
+    }
+
+    /// The disk is lost: every local copy is empty at the next start. The job must not be running.
+    pub fn lose_copies(&mut self) {
+        self.copies = MemoryFactory::with_crashes(Faults::none());
+        // Not there is what is wanted.
+        let _ = std::fs::remove_dir_all(self.dir.0.join("state"));
+    }
+
+    /// Waits until the run has ended, and returns how.
+    ///
+    /// # Errors
+    /// How it ended, if not as asked.
+    pub fn ended(&mut self) -> Result<(), DriverError> {
+        match self.wait("the end", |_| false) {
+            Err(DriverError::NotRunning) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Stops the job after a last epoch.
     ///
     /// # Errors
@@ -322,13 +422,15 @@ impl TestDriver {
     pub fn kill(&mut self) {
         if let Some(run) = self.run.take() {
             run.process.kill();
+            // Before its end: what it still flushes reaches no disk.
+            self.copies.crash();
             run.stop.stop();
             let _ = run.thread.join();
         }
     }
 
     fn wait(&mut self, what: &'static str, done: impl Fn(&TestDriver) -> bool) -> Result<(), DriverError> {
-        let mut left = PATIENCE.as_micros() / NAP.as_micros();
+        let until = Instant::now() + PATIENCE;
         while !done(self) {
             let run = self.run.as_ref().ok_or(DriverError::NotRunning)?;
             if run.thread.is_finished() {
@@ -337,7 +439,9 @@ impl TestDriver {
                 }
                 return Err(DriverError::NotRunning);
             }
-            left = left.checked_sub(1).ok_or(DriverError::TimedOut(what))?;
+            if Instant::now() > until {
+                return Err(DriverError::TimedOut(what));
+            }
             std::thread::sleep(NAP);
         }
         Ok(())

@@ -8,6 +8,7 @@ mod broker;
 mod clock;
 mod driver;
 pub mod faults;
+mod inspect;
 mod log;
 mod process;
 mod record;

@@ -1,5 +1,12 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
+mod fencing;
+mod invariants;
 mod operators;
 mod outputs;
+mod policies;
+mod pressure;
+mod recovery;
+mod refusals;
 mod refused_parts;
+mod simulation;
 mod support;
