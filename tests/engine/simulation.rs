@@ -368,7 +368,8 @@ fn setting(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-const RUNS: u64 = 30;
+/// About twenty seconds.
+const RUNS: u64 = 60;
 
 #[test]
 fn simulation_of_the_commit_protocol() {
