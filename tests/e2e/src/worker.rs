@@ -1,8 +1,9 @@
 //! The process that is killed: the bin `worker`, and what it tells about itself.
 //!
 //! It prints lines `keyfold-event <JSON>` to its standard error: `{"event":"started","epoch":<id>,"restored":<n>}` once
-//! it has restored its state, `{"event":"progress","folded":<n>,"committed":<n>}` at least every 100 ms, both counted
-//! in input records since its start, and `{"event":"ended",...}` with its counters when it ends by itself.
+//! it has restored its state, `{"event":"progress","folded":<n>,"committed":<n>,"rebuilds":<n>,"in_doubt":<n>}` at
+//! least every 100 ms, the first two counted in input records since its start, and `{"event":"ended",...}` with the same
+//! and more counters when it ends by itself; `{"event":"spare"}` once it waits because another instance is alive.
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -64,6 +65,12 @@ pub struct Told {
     pub committed: u64,
     /// Its counters, once it has ended by itself.
     pub ended: Option<serde_json::Value>,
+    /// It waits, because another instance is alive.
+    pub spare: bool,
+    /// Producer sessions that were opened anew.
+    pub rebuilds: u64,
+    /// Outcomes of a commit that were read back.
+    pub in_doubt: u64,
     /// The last lines that were no events.
     pub last_lines: Vec<String>,
 }
@@ -78,13 +85,17 @@ impl Told {
         };
         let event: serde_json::Value = event;
         let number = |name: &str| event[name].as_u64().unwrap_or(0);
+        if matches!(event["event"].as_str(), Some("progress" | "ended")) {
+            (self.folded, self.committed) = (number("folded"), number("committed"));
+            (self.rebuilds, self.in_doubt) = (number("rebuilds"), number("in_doubt"));
+        }
         match event["event"].as_str() {
             Some("started") => {
                 self.started = Some(event["epoch"].as_str().unwrap_or_default().to_owned());
                 self.restored = number("restored");
             }
-            Some("progress") => (self.folded, self.committed) = (number("folded"), number("committed")),
             Some("ended") => self.ended = Some(event),
+            Some("spare") => self.spare = true,
             _ => {}
         }
     }

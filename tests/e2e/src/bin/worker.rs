@@ -14,6 +14,7 @@ use keyfold::config::{Config, Guarantee};
 use keyfold::operator::process::ProcessError;
 use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
 use keyfold::runtime::{Phase, Progress, Runtime, RuntimeError};
+use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, SourceOptions, Topology};
 use keyfold::types::codec::Postcard;
@@ -57,6 +58,9 @@ struct Arguments {
     /// Keyed lanes.
     #[arg(long, default_value_t = 2)]
     lanes: u32,
+    /// Id of the operator that sets the key: another one is another topology.
+    #[arg(long, default_value = "key")]
+    key_id: String,
     /// Pads every output's JSON to this many bytes.
     #[arg(long, default_value_t = 0)]
     output_bytes: usize,
@@ -122,7 +126,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
         let text = std::str::from_utf8(record.value.ok_or("a null value")?).map_err(|e| e.to_string())?;
         text.parse::<i64>().map_err(|e| e.to_string())
     })
-    .key_by_record_key("key")
+    .key_by_record_key(&arguments.key_id)
     .process("fold", move |states: &mut StateScope| Fold {
         state: states.value("total", Postcard::new(1)),
         output_bytes,
@@ -154,7 +158,7 @@ fn config(arguments: &Arguments) -> Config {
 }
 
 /// Tells what the run is doing, every 50 ms, until `done`.
-fn tell(progress: &Progress, done: &AtomicBool) {
+fn tell(progress: &Progress, metrics: &Metrics, done: &AtomicBool) {
     let mut started = false;
     let mut spare = false;
     while !done.load(Ordering::SeqCst) {
@@ -172,8 +176,10 @@ fn tell(progress: &Progress, done: &AtomicBool) {
             _ => {}
         }
         let (folded, committed, epochs) = (progress.folded(), progress.committed(), progress.epochs());
+        let (rebuilds, in_doubt) = (metrics.session_rebuilds(), metrics.in_doubt_count());
         eprintln!(
-            "keyfold-event {{\"event\":\"progress\",\"folded\":{folded},\"committed\":{committed},\"epochs\":{epochs}}}"
+            "keyfold-event {{\"event\":\"progress\",\"folded\":{folded},\"committed\":{committed},\"epochs\":{epochs},\
+             \"rebuilds\":{rebuilds},\"in_doubt\":{in_doubt}}}"
         );
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -193,7 +199,7 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
     let (progress, metrics) = (runtime.progress(), runtime.metrics());
     let done = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
-        scope.spawn(|| tell(&progress, &done));
+        scope.spawn(|| tell(&progress, &metrics, &done));
         let result = runtime.run();
         done.store(true, Ordering::SeqCst);
         result
