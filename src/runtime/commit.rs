@@ -32,6 +32,8 @@ pub struct CommitDriver {
     pub(super) progress: Arc<Progress>,
     pub(super) faults: Faults,
     pub(super) transaction_timeout: Duration,
+    /// How long a pointer must stand still before whoever may commit it counts as gone.
+    pub(super) watch_for: Duration,
     pub(super) refusal_retries_max: u32,
     pub(super) session: Session,
     /// The last committed section of every shard.

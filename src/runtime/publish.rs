@@ -1,6 +1,7 @@
 //! Publishing a durable epoch: one transaction, and what to do when it does not go well (EP-5, EP-7, EP-8).
 use super::commit::{CommitDriver, Durable};
 use super::error::RuntimeError;
+use super::start::WATCH_STEP;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{
     Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
@@ -240,11 +241,11 @@ impl CommitDriver {
     /// EP-7: fenced by the broker's time-out or by another instance? The pointers tell, read without a session, which would fence the
     /// other one.
     fn on_fence(&mut self, epoch: &Durable, error: &LogError) -> Result<(), RuntimeError> {
-        let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
-        let own = verdict != Verdict::Foreign || self.faults.broken("EP-7");
+        let broken = self.faults.broken("EP-7");
         // A fence this late is the broker's own: it has timed the transaction out, however often that happens.
         let timed_out = self.patience.clock.elapsed() >= self.session.begun_at + self.transaction_timeout;
-        let rebuilt = self.session.rebuilt_after_fence && !timed_out && !self.faults.broken("EP-7");
+        let rebuilt = self.session.rebuilt_after_fence && !timed_out && !broken;
+        let own = broken || rebuilt || self.watch_own_pointer(epoch)?;
         match after_fence(own, rebuilt) {
             Fence::Exit => Err(RuntimeError::Fenced(error.to_string())),
             Fence::Rebuild => {
@@ -252,6 +253,25 @@ impl CommitDriver {
                 self.session.stale = true;
                 Ok(())
             }
+        }
+    }
+
+    /// Whether the committed pointer stays our own. Whoever has taken over commits a first epoch before it restores; it gets as long to
+    /// do so as a spare gives its owner, or we would fence it in turn and commit before it does.
+    fn watch_own_pointer(&mut self, epoch: &Durable) -> Result<bool, RuntimeError> {
+        let clock = self.patience.clock.clone();
+        let end = clock.elapsed() + self.watch_for;
+        loop {
+            let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
+            if verdict == Verdict::Foreign || clock.elapsed() >= end {
+                return Ok(verdict != Verdict::Foreign);
+            }
+            if self.patience.stop.asked() {
+                return Err(RuntimeError::StoppedEarly(
+                    "watching the pointer after a fence".to_owned(),
+                ));
+            }
+            clock.sleep(WATCH_STEP);
         }
     }
 

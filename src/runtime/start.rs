@@ -43,7 +43,7 @@ pub(super) struct Prepared {
 
 /// How long a newcomer watches a pointer that is not its own: three epochs, at least this.
 const WATCH_MIN: Duration = Duration::from_secs(3);
-const WATCH_STEP: Duration = Duration::from_millis(200);
+pub(super) const WATCH_STEP: Duration = Duration::from_millis(200);
 
 /// Locks the state directory, looks at the sources, makes the log.
 pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
@@ -220,6 +220,7 @@ fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instanc
         progress: runtime.progress.clone(),
         faults: runtime.faults.clone(),
         transaction_timeout: runtime.config.transaction_timeout,
+        watch_for: WATCH_MIN.max(runtime.config.epoch_interval * 3),
         refusal_retries_max: runtime.config.refusal_retries_max,
         session: Session::none(),
         links: BTreeMap::new(),
@@ -321,7 +322,7 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
         return Ok(true);
     }
     let mut last = pointer_of(&driver.read_committed()?);
-    let watch_for = WATCH_MIN.max(runtime.config.epoch_interval * 3);
+    let watch_for = driver.watch_for;
     let mut since = runtime.clock.elapsed();
     let mut moved = false;
     loop {
@@ -392,7 +393,8 @@ fn empty_copies(prepared: &Prepared) -> Result<Vec<Arc<dyn Backend>>, RuntimeErr
     (0..prepared.groups.shards).map(open).collect()
 }
 
-/// Goes on from a pointer: verify, commit a first epoch, so that the pointer tells whose turn it is, restore, and deliver what was not.
+/// Goes on from a pointer: verify, commit a first epoch, so that the pointer tells whose turn it is, restore, deliver what was not. A
+/// restore may take long, and who has been fenced watches the pointer for a while only (EP-7): so the commit comes before it.
 fn resume(
     runtime: &Runtime,
     prepared: &Prepared,

@@ -32,8 +32,10 @@ struct Order {
 
 fn traced(faults: &str) -> Order {
     let scene = Scene::flowing(Broker::shared(), "ep1-order");
-    let output = scene.dir.path().join("trace");
-    let program = trace::program(scene.dir.path(), &sibling("worker").expect("built"), &output);
+    // The scene's own directory goes with it.
+    let dir = tempfile::tempdir().expect("directory");
+    let output = dir.path().join("trace");
+    let program = trace::program(dir.path(), &sibling("worker").expect("built"), &output);
     let mut worker = Worker::start_program(&program, &scene.options("a", faults)).expect("worker");
     until(&mut worker, "started", |t| t.started.is_some());
     for _ in 0..3 {

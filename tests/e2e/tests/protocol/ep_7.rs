@@ -49,12 +49,29 @@ fn ep_7_taken_over_under_at_least_once_the_older_instance_exits_and_does_not_fig
     assert!(report.counts.records_out >= report.counts.records_in, "{report}");
 }
 
+/// Who takes over is slow: the older one is fenced long before the newcomer commits anything, and finds its own pointer,
+/// as after a time-out. It used to open a new session at once, which fenced the newcomer in turn, and to commit: the
+/// newcomer exited. Now it watches the pointer for a while first.
+#[test]
+fn ep_7_a_newcomer_that_is_slow_to_commit_is_not_fenced_by_the_one_that_it_takes_over_from() {
+    for point in ["post_init", "mid_restore"] {
+        let scene = Scene::flowing(Broker::shared(), "ep7-slow");
+        let second = take_over(&scene, |mut options| {
+            if options.take_over {
+                options.faults = Some(format!("{point}=sleep:1500"));
+            }
+            options
+        });
+        scene.finish_right(second);
+    }
+}
+
 fn take_over(scene: &Scene, with: impl Fn(WorkerOptions) -> WorkerOptions) -> Worker {
     let mut first = started(&with(scene.options("first", "")));
     until_it_commits(&mut first);
-    let mut options = with(scene.options("second", ""));
+    let mut options = scene.options("second", "");
     options.take_over = true;
-    let mut second = started(&options);
+    let mut second = started(&with(options));
     let (code, said) = ended(&mut first);
     assert_eq!(code, Some(EXIT_FENCED), "{said}");
     for _ in 0..5 {
