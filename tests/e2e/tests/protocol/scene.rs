@@ -224,7 +224,7 @@ impl Scene {
 
     fn partitions(&self) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
-        (0..PARTITIONS).for_each(|p| drop(list.add_partition(&self.input, p)));
+        list.add_partition_range(&self.input, 0, PARTITIONS - 1);
         list
     }
 
