@@ -245,7 +245,7 @@ impl CommitDriver {
         // A fence this late is the broker's own: it has timed the transaction out, however often that happens.
         let timed_out = self.patience.clock.elapsed() >= self.session.begun_at + self.transaction_timeout;
         let rebuilt = self.session.rebuilt_after_fence && !timed_out && !broken;
-        let own = broken || rebuilt || self.watch_own_pointer(epoch)?;
+        let own = broken || rebuilt || self.watch_own_pointer(epoch, timed_out)?;
         match after_fence(own, rebuilt) {
             Fence::Exit => Err(RuntimeError::Fenced(error.to_string())),
             Fence::Rebuild => {
@@ -256,11 +256,17 @@ impl CommitDriver {
         }
     }
 
-    /// Whether the committed pointer stays our own. Whoever has taken over commits a first epoch before it restores; it gets as long to
-    /// do so as a spare gives its owner, or we would fence it in turn and commit before it does.
-    fn watch_own_pointer(&mut self, epoch: &Durable) -> Result<bool, RuntimeError> {
+    /// Whether the committed pointer stays our own. Whoever has taken over commits a first epoch before it restores; it gets the time to
+    /// do so, or we would fence it in turn and commit before it does. Fenced earlier than a time-out can be, somebody has taken over,
+    /// and may take as long as a transaction; else nobody may be there, and waiting longer than a spare does would help nobody.
+    fn watch_own_pointer(&mut self, epoch: &Durable, timed_out: bool) -> Result<bool, RuntimeError> {
         let clock = self.patience.clock.clone();
-        let end = clock.elapsed() + self.watch_for;
+        let patience = if timed_out {
+            Duration::ZERO
+        } else {
+            self.transaction_timeout
+        };
+        let end = clock.elapsed() + self.watch_for.max(patience);
         loop {
             let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
             if verdict == Verdict::Foreign || clock.elapsed() >= end {

@@ -8,7 +8,7 @@ use crate::scene::{Scene, until, until_it_commits, until_it_stops_itself};
 /// it opens a new session and goes on.
 #[test]
 fn ep_7_fenced_by_a_time_out_alone_it_opens_a_new_session_and_goes_on() {
-    for point in ["outputs_half_sent", "outputs_sent", "post_send_offsets"] {
+    for point in ["outputs_sent", "post_send_offsets"] {
         let scene = Scene::flowing(Broker::shared(), "ep7-timeout");
         let mut worker = scene.start_hasty("a", &format!("{point}=stop@5"));
         until_it_stops_itself(&worker);
