@@ -5,7 +5,7 @@ use crate::config::Guarantee;
 use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
 use crate::telemetry::Metrics;
-use crate::types::output::{HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
+use crate::types::output::{FRAME_BYTES, HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
 use crate::types::{
     Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Watermark,
 };
@@ -77,12 +77,32 @@ pub enum SinkRoute {
 pub struct LaneGauges {
     /// Bytes of dirty state in the lane.
     pub dirty_bytes: AtomicUsize,
-    /// Bytes of outputs in the lane's memory.
+    /// Bytes of outputs for the log in the lane's memory.
     pub output_bytes: AtomicUsize,
+    /// Bytes of outputs for outboxes, all of them in memory.
+    pub outbox_bytes: AtomicUsize,
+    /// Bytes of the epoch's outputs for the log that are not in the lane's memory any more: spilled to a file, or handed to the sender.
+    pub spilled_bytes: AtomicUsize,
     /// Outputs of the epoch so far.
     pub outputs: AtomicU64,
     /// Records read or folded since start.
     pub records: AtomicU64,
+}
+
+impl LaneGauges {
+    /// The lane's log outputs have left its memory; they are part of the epoch all the same.
+    fn outputs_spilled(&self) {
+        let bytes = self.output_bytes.swap(0, Ordering::Relaxed);
+        self.spilled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The next epoch begins without outputs.
+    fn outputs_handed_over(&self) {
+        for bytes in [&self.output_bytes, &self.outbox_bytes, &self.spilled_bytes] {
+            bytes.store(0, Ordering::Relaxed);
+        }
+        self.outputs.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Everything a lane is built from.
@@ -199,13 +219,14 @@ impl LaneContext {
                     let message = format!("output of {size} bytes, its sink takes {max_bytes}");
                     return Err(refusal(BadReason::TooLarge, step, message));
                 }
-                self.push_log_output(out, meta.shard, size)?;
+                self.push_log_output(out, meta.shard, size + FRAME_BYTES)?;
             }
             _ => {
                 if let Some(frames) = self.outbox.get_mut(meta.shard.0 as usize) {
                     frames.push(out);
                 }
-                self.setup.gauges.output_bytes.fetch_add(size, Ordering::Relaxed);
+                let framed = size + FRAME_BYTES;
+                self.setup.gauges.outbox_bytes.fetch_add(framed, Ordering::Relaxed);
             }
         }
         self.setup.gauges.outputs.fetch_add(1, Ordering::Relaxed);
@@ -221,7 +242,7 @@ impl LaneContext {
             for buffer in &mut self.outputs {
                 buffer.spill(&self.setup.spill)?;
             }
-            self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
+            self.setup.gauges.outputs_spilled();
         }
         Ok(())
     }
@@ -247,7 +268,7 @@ impl LaneContext {
                     .map_err(|_| LaneError::Send("the sender has ended".to_owned()))?;
             }
         }
-        self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
+        self.setup.gauges.outputs_spilled();
         Ok(())
     }
 
@@ -257,8 +278,7 @@ impl LaneContext {
         std::mem::swap(&mut share.outbox, &mut self.outbox);
         share.watermark = self.watermark;
         share.records = std::mem::take(&mut self.records);
-        self.setup.gauges.output_bytes.store(0, Ordering::Relaxed);
-        self.setup.gauges.outputs.store(0, Ordering::Relaxed);
+        self.setup.gauges.outputs_handed_over();
     }
 
     /// Ends a push: a refusal goes to the policy of the record's source, here and now, and the lane goes on.

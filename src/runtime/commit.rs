@@ -11,12 +11,15 @@ use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_publish};
 use crate::checkpoint::store::{Layout, Store, StoreErrorKind, random};
 use crate::sink::{CommitEntry, Log, OutputBuffer};
-use crate::state::{Applied, Backend};
+use crate::state::{Applied, Backend, StateError};
 use crate::testing::Faults;
 use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often a write to a local copy is tried again before the copy is opened anew.
+const LOCAL_TRIES: u32 = 5;
 
 /// Everything that the driver works with.
 pub struct CommitDriver {
@@ -296,19 +299,25 @@ impl CommitDriver {
                 epoch,
                 footer: object.footer,
             };
-            let mut backoff = self.patience.backoff("apply");
-            loop {
-                match backend.apply(&mut section.changes.iter(), &applied) {
-                    Ok(()) => break,
-                    Err(e @ crate::state::StateError::Io { .. }) => backoff.wait(&e)?,
-                    Err(e) => return Err(e.into()),
-                }
-            }
+            self.locally("apply", || backend.apply(&mut section.changes.iter(), &applied))?;
         }
         self.patience
             .metrics
             .applied(self.patience.clock.elapsed().saturating_sub(started));
         Ok(())
+    }
+
+    /// Tries something on a local copy again when the machine fails it. Not for ever: the copy may keep the error of a full disk after
+    /// there is room again, until it is opened anew.
+    fn locally(&self, step: &'static str, act: impl Fn() -> Result<(), StateError>) -> Result<(), RuntimeError> {
+        let mut backoff = self.patience.backoff(step);
+        for _ in 0..LOCAL_TRIES {
+            match act() {
+                Err(e @ StateError::Io { .. }) => backoff.wait(&e)?,
+                done => return Ok(done?),
+            }
+        }
+        Ok(act()?)
     }
 
     /// Writes what the local copies hold in memory to disk: a clean start replays nothing.
@@ -318,8 +327,7 @@ impl CommitDriver {
     pub fn flush(&self) -> Result<(), RuntimeError> {
         self.backends
             .iter()
-            .try_for_each(|b| b.flush())
-            .map_err(RuntimeError::from)
+            .try_for_each(|b| self.locally("flush", || b.flush()))
     }
 
     /// Ordered end: the session is closed, nothing is left.

@@ -43,27 +43,50 @@ pub(super) struct Gate {
     pub bytes_max: usize,
     /// Hard limit of outputs in an epoch.
     pub outputs_max: u64,
+    /// Hard limit of an epoch's output bytes, wherever they lie: what is spilled must be sent in one transaction all the same.
+    pub epoch_bytes_max: usize,
     /// Set when every lane has been opened: what a source sent before could fill a channel that nobody reads, if a later lane failed to open.
     pub open: AtomicBool,
 }
 
+/// The epoch so far, over all lanes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// Bytes of dirty state.
+    pub dirty: usize,
+    /// Bytes of outputs in memory.
+    pub outputs: usize,
+    /// Bytes of outputs, in memory or not.
+    pub epoch_bytes: usize,
+    /// Number of outputs.
+    pub count: u64,
+}
+
 impl Gate {
-    /// Dirty bytes, output bytes and outputs over all lanes.
-    pub fn load(&self) -> (usize, usize, u64) {
-        let sum = |f: &dyn Fn(&LaneGauges) -> usize| self.lanes.iter().map(|g| f(g)).sum::<usize>();
-        let dirty = sum(&|g| g.dirty_bytes.load(Ordering::Relaxed));
-        let outputs = sum(&|g| g.output_bytes.load(Ordering::Relaxed));
-        let count = self.lanes.iter().map(|g| g.outputs.load(Ordering::Relaxed)).sum();
-        (dirty, outputs, count)
+    /// Sums up the gauges.
+    pub fn load(&self) -> Load {
+        let sum = |f: &dyn Fn(&LaneGauges) -> &AtomicUsize| {
+            let loads = self.lanes.iter().map(|g| f(g).load(Ordering::Relaxed));
+            loads.sum::<usize>()
+        };
+        let outputs = sum(&|g| &g.output_bytes) + sum(&|g| &g.outbox_bytes);
+        Load {
+            dirty: sum(&|g| &g.dirty_bytes),
+            outputs,
+            epoch_bytes: outputs + sum(&|g| &g.spilled_bytes),
+            count: self.lanes.iter().map(|g| g.outputs.load(Ordering::Relaxed)).sum(),
+        }
     }
 
     fn closed(&self) -> bool {
         if !self.open.load(Ordering::Acquire) {
             return true;
         }
-        let (dirty, outputs, count) = self.load();
+        let load = self.load();
         let in_flight = self.in_flight_bytes.load(Ordering::Relaxed);
-        dirty + outputs + in_flight > self.bytes_max || count > self.outputs_max
+        load.dirty + load.outputs + in_flight > self.bytes_max
+            || load.epoch_bytes > self.epoch_bytes_max
+            || load.count > self.outputs_max
     }
 }
 
@@ -152,10 +175,12 @@ pub(super) fn start<'scope, 'env>(
     Ok(lanes)
 }
 
-/// A damaged local copy is restored in place; anything else ends the run.
+/// A local copy that is damaged or cannot be read is restored or opened anew in place; anything else ends the run.
 pub(super) fn lane_error(lane: String, error: LaneError) -> RuntimeError {
     match error {
-        LaneError::State(damaged @ StateError::Damaged { .. }) => RuntimeError::LocalCopy(damaged),
+        LaneError::State(local @ (StateError::Damaged { .. } | StateError::Io { .. })) => {
+            RuntimeError::LocalCopy(local)
+        }
         error => RuntimeError::Lane { lane, error },
     }
 }

@@ -104,6 +104,8 @@ pub struct Runtime {
 
 /// How often a run begins again in place after a local copy turned out to be damaged.
 const RESTARTS_MAX: u32 = 3;
+/// How often in a row it does when a local copy cannot be written, without having dealt with an epoch in between.
+const REOPENS_MAX: u32 = 8;
 
 impl Runtime {
     /// A job in single mode: this process owns all partitions.
@@ -168,11 +170,27 @@ impl Runtime {
     /// [`RuntimeError`]; its [`RuntimeError::exit_code`] is what a process should exit with.
     pub fn run(mut self) -> Result<(), RuntimeError> {
         let mut prepared = start::prepare(&mut self)?;
-        for _ in 0..RESTARTS_MAX {
-            match start::run_once(&mut self, &mut prepared) {
+        let (mut damages, mut reopens) = (0, 0);
+        let mut backoff = start::patience(&self).backoff("reopen");
+        while damages < RESTARTS_MAX {
+            let before = self.progress.barriers();
+            let result = start::run_once(&mut self, &mut prepared);
+            if self.progress.barriers() > before {
+                reopens = 0;
+                backoff = start::patience(&self).backoff("reopen");
+            }
+            match result {
                 Err(RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path })) => {
                     tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
                     prepared.backends.wipe(Shard(shard))?;
+                    damages += 1;
+                }
+                // A full disk: RocksDB may keep its error until it is opened anew. What is committed is restored from the checkpoint store.
+                Err(RuntimeError::LocalCopy(error @ StateError::Io { .. }))
+                    if reopens < REOPENS_MAX && !self.stop.asked() =>
+                {
+                    backoff.wait(&format!("{error}; the local copies are opened anew"))?;
+                    reopens += 1;
                 }
                 result => return result,
             }

@@ -6,10 +6,10 @@ use super::epoch::Standing;
 use super::error::RuntimeError;
 use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error};
 use super::progress::Phase;
-use crate::config::{Budget, Guarantee};
+use crate::config::{Budget, Config, Guarantee};
 use crate::operator::context::{LaneGauges, SourceInfo};
 use crate::operator::process::StateIds;
-use crate::operator::{LaneError, LaneSetup, LaneShare};
+use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
 use crate::types::Position;
@@ -26,6 +26,8 @@ const SERVE: Duration = Duration::from_millis(50);
 const EPOCHS_PER_FLUSH: u64 = 64;
 /// Outputs that one second of a transaction sends, on the slow side of the measured 1 to 3 us an output.
 const OUTPUTS_PER_SECOND: u64 = 300_000;
+/// Output bytes that one second of a transaction sends, on the slow side of what a broker across a 1 Gbit/s network takes.
+const OUTPUT_BYTES_PER_SECOND: usize = 20_000_000;
 
 /// The processing part of a run.
 pub(super) struct Processing<'a> {
@@ -38,6 +40,13 @@ pub(super) struct Processing<'a> {
 struct Marks {
     budget: Budget,
     outputs: u64,
+    epoch_bytes: usize,
+}
+
+/// What can be sent in a quarter of the transaction's timeout, by bytes; at least the memory budget's part.
+fn epoch_bytes(budget: &Budget, timeout: Duration) -> usize {
+    let quarter = (timeout.as_millis() / 4).min(1 << 32) as usize;
+    (OUTPUT_BYTES_PER_SECOND / 1000 * quarter).max(budget.outputs_bytes)
 }
 
 struct Loop<'a> {
@@ -64,9 +73,14 @@ impl Processing<'_> {
         let config = runtime.config.clone();
         let budget = config.budget();
         let outputs = OUTPUTS_PER_SECOND * config.transaction_timeout.as_secs().max(4) / 4;
-        let eager = start_eager(driver, config.guarantee)?;
+        let epoch_bytes = epoch_bytes(&budget, config.transaction_timeout);
+        let spill = SpillDir::create(&config.state_dir.join("spill")).map_err(|e| RuntimeError::StateDir {
+            path: e.path.clone(),
+            reason: e.to_string(),
+        })?;
+        let eager = start_eager(driver, &config, &spill)?;
         let applied: Arc<AtomicU64> = Arc::default();
-        let mut base = base_setup(runtime, driver, state_ids, &applied, eager.as_ref())?;
+        let mut base = base_setup(runtime, driver, state_ids, &applied, (eager.as_ref(), spill))?;
         base.watermark = standing.watermark();
         let sources = open_sources(runtime, &base, &standing.all())?;
         let keyed = keyed_setups(runtime, &base);
@@ -80,6 +94,7 @@ impl Processing<'_> {
             in_flight_bytes: AtomicUsize::new(0),
             bytes_max: budget.dirty_bytes + budget.outputs_bytes,
             outputs_max: outputs * 2,
+            epoch_bytes_max: epoch_bytes * 2,
             open: AtomicBool::new(false),
         };
         drop(base);
@@ -92,7 +107,11 @@ impl Processing<'_> {
             // Also when this thread unwinds: the scope waits for the control thread.
             let _ends = SetOnDrop(&done);
             let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
-            let marks = Marks { budget, outputs };
+            let marks = Marks {
+                budget,
+                outputs,
+                epoch_bytes,
+            };
             let result = lanes.and_then(|lanes| {
                 let mut main = Loop {
                     driver,
@@ -184,14 +203,15 @@ fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), SourceErr
     Ok(())
 }
 
-fn start_eager(driver: &mut CommitDriver, guarantee: Guarantee) -> Result<Option<Eager>, RuntimeError> {
-    if guarantee == Guarantee::ExactlyOnce {
+fn start_eager(driver: &mut CommitDriver, config: &Config, spill: &SpillDir) -> Result<Option<Eager>, RuntimeError> {
+    if config.guarantee == Guarantee::ExactlyOnce {
         return Ok(None);
     }
     let Some(sender) = driver.log.eager_sender()? else {
         return Ok(None);
     };
-    let started = Eager::start(sender).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+    let started = Eager::start(sender, spill.clone(), config.budget().outputs_bytes / 2)
+        .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
     Ok(Some(started))
 }
 
@@ -200,7 +220,7 @@ fn base_setup(
     driver: &CommitDriver,
     state_ids: Arc<StateIds>,
     applied: &Arc<AtomicU64>,
-    eager: Option<&Eager>,
+    (eager, spill): (Option<&Eager>, SpillDir),
 ) -> Result<LaneSetup, RuntimeError> {
     let config = &runtime.config;
     let budget = config.budget();
@@ -208,10 +228,6 @@ fn base_setup(
     let segments = topology.segments.len().max(1);
     let lanes = config.keyed_lanes.max(1) as usize * segments + topology.sources.len() * config.source_lanes as usize;
     let maps = (topology.states.len() * config.keyed_lanes.max(1) as usize).max(1);
-    let spill = SpillDir::create(&config.state_dir.join("spill")).map_err(|e| RuntimeError::StateDir {
-        path: e.path.clone(),
-        reason: e.to_string(),
-    })?;
     let info = |s: &crate::topology::BuiltSource| SourceInfo {
         id: s.id.clone(),
         topic: s.source.topic(),
@@ -305,7 +321,10 @@ impl Loop<'_> {
                 runtime.progress.add_barrier();
             }
             if stopping {
-                self.driver.flush()?;
+                // What is committed is in the checkpoint store: without this the next start replays more of it, nothing else.
+                if let Err(error) = self.driver.flush() {
+                    tracing::warn!(%error, "the local copies could not be written at the end");
+                }
                 return Ok(());
             }
             // A source that cannot go on has ended the control thread.
@@ -336,10 +355,11 @@ impl Loop<'_> {
 
     /// High-water marks lie at half of the limits at which the gate closes.
     fn over_mark(&self) -> bool {
-        let (dirty, outputs, count) = self.gate.load();
-        dirty > self.marks.budget.dirty_bytes / 2
-            || outputs > self.marks.budget.outputs_bytes / 2
-            || count > self.marks.outputs
+        let load = self.gate.load();
+        load.dirty > self.marks.budget.dirty_bytes / 2
+            || load.outputs > self.marks.budget.outputs_bytes / 2
+            || load.epoch_bytes > self.marks.epoch_bytes
+            || load.count > self.marks.outputs
     }
 
     /// One epoch: barrier, shares, commit. Lanes go on with the next one meanwhile.
@@ -352,16 +372,14 @@ impl Loop<'_> {
         let shares = self.collect(runtime, lanes)?;
         let bytes = |s: &LaneShare| {
             let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
-            changes + s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum::<usize>()
+            let outputs: usize = s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum();
+            changes + outputs + s.outbox.iter().map(|o| o.bytes().len()).sum::<usize>()
         };
         self.gate
             .in_flight_bytes
             .store(shares.iter().map(bytes).sum(), Ordering::Relaxed);
         if let Some(eager) = &self.eager {
-            eager.drain().map_err(|why| RuntimeError::Lane {
-                lane: "eager".to_owned(),
-                error: LaneError::Send(why),
-            })?;
+            eager.drain(self.driver)?;
         }
         let epoch = self.standing.advance(shares);
         if !epoch.shards.is_empty() {

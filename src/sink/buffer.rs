@@ -103,6 +103,11 @@ impl OutputBuffer {
         self.tail.push(out);
     }
 
+    /// Appends a run of outputs.
+    pub fn append(&mut self, frames: &OutputFrames) {
+        self.tail.append(frames);
+    }
+
     /// Number of outputs.
     #[must_use]
     pub fn len(&self) -> u64 {

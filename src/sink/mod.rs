@@ -127,16 +127,17 @@ pub trait Log: Send {
 
 /// Sends outputs as they are produced (at-least-once mode).
 pub trait EagerSender: Send {
-    /// Hands out one output; waits when the client's queue is full.
+    /// Hands out one output; waits a little, about a second, when the client's queue is full.
     ///
     /// # Errors
-    /// [`LogError`]
+    /// [`LogError`]; `Retriable` for one that may be handed to this sender again. After any other this sender is given up, and what it
+    /// has not acknowledged is sent again by another.
     fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError>;
-    /// Waits until every output so far was acknowledged.
+    /// Waits at most this long until every output so far was acknowledged; false when there are some left.
     ///
     /// # Errors
-    /// The first failed delivery since the last call.
-    fn drain(&mut self) -> Result<(), LogError>;
+    /// The first failed delivery since the last call that was not false. This sender is given up then.
+    fn drain(&mut self, within: std::time::Duration) -> Result<bool, LogError>;
 }
 
 /// Names a log sink's target and its limits; connectors make these for [`crate::topology::Topology`].

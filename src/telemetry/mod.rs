@@ -22,7 +22,7 @@ pub enum MetricName {
     EpochApply,
     /// Bytes of epoch objects.
     EpochBytes,
-    /// Retries, by step (write, publish, session, deliver).
+    /// Retries, by step (write, publish, session, deliver, send, apply, reopen).
     Retries,
     /// Sessions opened anew after the first.
     SessionRebuilds,

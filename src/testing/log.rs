@@ -6,6 +6,7 @@ use crate::runtime::StageInfo;
 use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind};
 use crate::types::OutputRef;
 use crate::types::output::decode_headers;
+use std::time::Duration;
 
 /// Publishes a stage's epochs to a [`MemoryBroker`]; every call passes through the [`Process`].
 pub struct MemoryLog {
@@ -159,7 +160,7 @@ impl EagerSender for MemoryEager {
         let act = || self.broker.produce(topic, record).map(|_| ());
         self.process.log(Call::Eager, self.broker.clock(), act)
     }
-    fn drain(&mut self) -> Result<(), LogError> {
-        Ok(())
+    fn drain(&mut self, _within: Duration) -> Result<bool, LogError> {
+        self.process.log(Call::EagerDrain, self.broker.clock(), || Ok(true))
     }
 }

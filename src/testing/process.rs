@@ -33,6 +33,8 @@ pub enum Call {
     Abort,
     /// `EagerSender::send`
     Eager,
+    /// `EagerSender::drain`
+    EagerDrain,
     /// `Store::put_new`
     Put,
     /// Every reading call of a store.

@@ -5,7 +5,8 @@
 //! header `key_len u16 | key | value_len i32 (-1 null) | value`; absent when headers_len is 0.
 use super::record::{Header, TimestampMs};
 
-const FIXED: usize = 2 + 1 + 8 + 4 + 4 + 4 + 4;
+/// What a frame takes beside key, value and headers.
+pub const FRAME_BYTES: usize = 2 + 1 + 8 + 4 + 4 + 4 + 4;
 const HAS_KEY: u8 = 1;
 const HAS_VALUE: u8 = 2;
 
@@ -128,7 +129,8 @@ impl OutputFrames {
         let key = out.key.unwrap_or_default();
         let value = out.value.unwrap_or_default();
         let flags = u8::from(out.key.is_some()) * HAS_KEY + u8::from(out.value.is_some()) * HAS_VALUE;
-        self.bytes.reserve(FIXED + key.len() + value.len() + out.headers.len());
+        self.bytes
+            .reserve(FRAME_BYTES + key.len() + value.len() + out.headers.len());
         self.bytes.extend_from_slice(&out.sink.to_be_bytes());
         self.bytes.push(flags);
         self.bytes.extend_from_slice(&out.timestamp.to_be_bytes());

@@ -1,15 +1,17 @@
 //! Outputs between lane and sink: what is refused at the start, how much may wait, and to whom an outbox is delivered.
-use crate::support::{driver, record, sums};
+use crate::support::{driver, record, sums, texts};
 use keyfold::checkpoint::MemoryStore;
-use keyfold::config::Config;
+use keyfold::config::{Config, Guarantee};
 use keyfold::runtime::{ExitCode, Runtime, store_log};
-use keyfold::sink::{OutboxSink, SinkError};
-use keyfold::testing::{DriverError, MemoryBroker};
+use keyfold::sink::{LogErrorKind, OutboxSink, SinkError};
+use keyfold::state::backend::memory::Operation;
+use keyfold::testing::{Call, DriverError, Fault, MemoryBroker, Process, ProcessStore, RunEnd, TestDriver};
 use keyfold::topology::{Job, Topology, TopologyError};
-use keyfold::types::codec::Utf8;
+use keyfold::types::codec::{Raw, Utf8};
 use keyfold::types::{OutputRef, Shard};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A job read files and wrote to a topic. It started, folded records, and ended only when the first output was to be sent.
 #[test]
@@ -155,4 +157,117 @@ fn outputs_after_an_accepted_loss_are_delivered() {
     driver.restart().expect("begins again");
     driver.barrier().expect("an epoch");
     assert_eq!(values(&shelves.plain), ["a", "b", "c", "a", "b", "c"]);
+}
+
+/// While publishing was stuck the lanes spilled, spilled bytes counted nowhere, and the epoch grew to what no transaction can send.
+#[test]
+fn spilled_outputs_close_the_gate_as_well() {
+    const RECORDS: u64 = 6000;
+    let broker = MemoryBroker::default();
+    broker.create_topic("in", 1);
+    broker.create_topic("out", 1);
+    let long = "1".repeat(4096);
+    for _ in 0..RECORDS {
+        broker.produce("in", record("k", &long)).expect("taken");
+    }
+    let job = Job::new("copy");
+    let seen: Arc<AtomicU64> = Arc::default();
+    let counted = seen.clone();
+    job.source("texts", broker.source("in"), move |r| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(r.value.unwrap_or_default().to_vec())
+    })
+    .to("sink", broker.target("out"), Raw);
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut config = Config::new(dir.path());
+    config.memory_bytes = 8 << 20;
+    // A quarter of it sends 0.5 MB; the memory budget's part is 1 MiB, which is more, and the gate closes at twice that.
+    config.transaction_timeout = Duration::from_millis(100);
+    let process = Process::new();
+    for k in 2..200 {
+        process.fault(Call::Put, k, Fault::Fail(LogErrorKind::Retriable));
+    }
+    let store = Arc::new(ProcessStore::new(Arc::new(MemoryStore::new(1)), process.clone()));
+    let topology = job.build().expect("built");
+    let runtime = Runtime::single(topology, config, broker.log(process.clone()), store);
+    let of_thread = process.clone();
+    let running = std::thread::spawn(move || of_thread.run(runtime));
+    let mut read = (0, 0);
+    while read.1 < 30 && !running.is_finished() {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = seen.load(Ordering::SeqCst);
+        read = if now == read.0 && now > 0 {
+            (now, read.1 + 1)
+        } else {
+            (now, 0)
+        };
+    }
+    // One epoch of at most 2 MiB that is stuck, and the next of as much, each with the batch that crossed the line.
+    assert!(read.0 < 2500, "{} of {RECORDS} records were read", read.0);
+    process.kill();
+    assert!(matches!(running.join().expect("no panic"), RunEnd::Crashed(_)));
+}
+
+/// One failed delivery ended the run with exit code 1, and nothing was tried again.
+#[test]
+fn at_least_once_sends_again_what_was_not_acknowledged() {
+    let mut driver = driver(sums);
+    driver.configure(|c| c.guarantee = Guarantee::AtLeastOnce);
+    driver.start().expect("starts");
+    let process = driver.process().expect("runs").clone();
+    process.fault(Call::Eager, 2, Fault::Fail(LogErrorKind::SessionLost));
+    for value in [1, 2, 3] {
+        driver.pipe("in", record("a", value)).expect("taken");
+    }
+    driver.barrier().expect("an epoch");
+    process.fault(Call::EagerDrain, 1, Fault::Fail(LogErrorKind::Abortable));
+    driver.pipe("in", record("a", 4)).expect("taken");
+    driver.barrier().expect("an epoch");
+    let sent = texts(&driver.outputs("out"));
+    for sum in ["a=1", "a=3", "a=6", "a=10"] {
+        assert!(sent.iter().any(|s| s == sum), "{sum} in {sent:?}");
+    }
+    assert_eq!(driver.metrics().expect("runs").retries("send"), 2);
+
+    let refusals = driver.process().expect("runs").calls(Call::Eager);
+    for k in 1..50 {
+        process.fault(Call::Eager, k, Fault::Fail(LogErrorKind::OutputRefused));
+    }
+    driver.pipe("in", record("a", 5)).expect("taken");
+    match driver.barrier() {
+        Err(DriverError::Ended(error)) => assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        process.calls(Call::Eager) - refusals,
+        4,
+        "refusal_retries_max tries and no more"
+    );
+}
+
+/// The disk was full for a while. RocksDB kept the error after there was room again, and the run tried the same handle for ever; a flush
+/// that failed once ended the run.
+#[test]
+fn a_local_copy_that_cannot_be_written_is_opened_anew_in_place() {
+    let mut driver = driver(sums);
+    driver.configure(|c| c.shards = 1);
+    driver.start().expect("starts");
+    driver.copies().fail(Operation::Apply, 7);
+    driver.pipe("in", record("a", 1)).expect("taken");
+    driver.barrier().expect("an epoch");
+    let again = |driver: &TestDriver, step| driver.metrics().expect("runs").retries(step);
+    assert_eq!((again(&driver, "apply"), again(&driver, "reopen")), (5, 2));
+    driver.pipe("in", record("a", 2)).expect("taken");
+    driver.barrier().expect("an epoch");
+    assert_eq!(texts(&driver.outputs("out")), ["a=1", "a=3"]);
+    driver.copies().fail(Operation::Flush, u32::MAX);
+    driver.pipe("in", record("a", 3)).expect("taken");
+    driver.stop().expect("what is committed is safe without it");
+    driver.copies().fail(Operation::Flush, 0);
+
+    driver.copies().fail(Operation::Apply, u32::MAX);
+    match driver.restart() {
+        Err(DriverError::Ended(error)) => assert_eq!(error.exit_code(), ExitCode::Failed, "{error}"),
+        other => panic!("{other:?}"),
+    }
 }

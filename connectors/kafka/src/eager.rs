@@ -5,8 +5,8 @@ use keyfold::sink::{EagerSender, LogError, LogTarget};
 use keyfold::types::OutputRef;
 use std::time::Duration;
 
-/// librdkafka gives up a message after 5 minutes; its report comes a little later.
-const PATIENCE: Duration = Duration::from_secs(310);
+/// How long sending waits for a queue that is full before the caller may look at a stop.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct KafkaEagerSender {
     sender: Sender,
@@ -28,7 +28,7 @@ impl EagerSender for KafkaEagerSender {
         self.sender.send(output)
     }
 
-    fn drain(&mut self) -> Result<(), LogError> {
-        self.sender.drain()
+    fn drain(&mut self, within: Duration) -> Result<bool, LogError> {
+        self.sender.drain_within(within)
     }
 }

@@ -150,6 +150,7 @@ fn delivery_kind(code: Code) -> LogErrorKind {
         Code::ClusterAuthorizationFailed | Code::TransactionalIdAuthorizationFailed => LogErrorKind::Fatal,
         Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => LogErrorKind::Fenced,
         Code::Fatal => LogErrorKind::SessionLost,
+        Code::QueueFull => LogErrorKind::Retriable,
         _ => LogErrorKind::Abortable,
     }
 }

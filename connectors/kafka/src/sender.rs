@@ -122,12 +122,20 @@ impl Sender {
 
     /// Waits until every output has its report; the first bad one is the error. Counts anew afterwards.
     pub(crate) fn drain(&mut self) -> Result<(), LogError> {
-        let end = Instant::now() + self.patience;
+        if self.drain_within(self.patience)? {
+            return Ok(());
+        }
+        let missing = self.sent.saturating_sub(self.client.reported());
+        let reason = format!("{missing} outputs of {} have no delivery report in time", self.sent);
+        Err(log_error(LogErrorKind::Abortable, "wait for delivery reports", &reason))
+    }
+
+    /// The same for at most this long: false when reports are missing still, and nothing is counted anew then.
+    pub(crate) fn drain_within(&mut self, within: Duration) -> Result<bool, LogError> {
+        let end = Instant::now() + within;
         while self.client.reported() < self.sent {
             if Instant::now() > end {
-                let missing = self.sent.saturating_sub(self.client.reported());
-                let reason = format!("{missing} outputs of {} have no delivery report in time", self.sent);
-                return Err(log_error(LogErrorKind::Abortable, "wait for delivery reports", &reason));
+                return Ok(false);
             }
             self.client.push_out(Duration::from_millis(50));
         }
@@ -145,6 +153,6 @@ impl Sender {
                 &reason,
             ));
         }
-        Ok(())
+        Ok(true)
     }
 }

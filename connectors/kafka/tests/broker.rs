@@ -370,7 +370,8 @@ fn eager_outputs_are_visible_at_once() {
             .send(&output(None, Some(format!("{n}").as_bytes())))
             .expect("send");
     }
-    eager.drain().expect("drain");
+    let acknowledged = eager.drain(Duration::from_secs(30)).expect("drain");
+    assert!(acknowledged);
     let mut lane = b.read(&topic, 0);
     lane.until(|seen| seen.records.len() == 100).expect("reads");
 }
