@@ -36,7 +36,7 @@ lint: deps ## Checks formatting, clippy, documentation, shell scripts
 	scripts/lint-files.sh
 
 kill-test: build kafka-fetch ## Kills a job ROUNDS times (default 30) and checks exactly-once
-	$(CARGO) run --release --locked -p keyfold-e2e --bin kill-test -- --rounds $(ROUNDS)
+	"$${CARGO_TARGET_DIR:-target}/release/kill-test" --rounds $(ROUNDS)
 
 ci: ## Runs what the CI runs: lint, test, demo, kill-test
 	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo "kill-test ROUNDS=5"
