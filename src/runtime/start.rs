@@ -341,7 +341,7 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
             return Ok(false);
         }
         if moved && runtime.progress.phase() != Phase::Spare {
-            tracing::info!("another instance is alive, waiting as a spare; --take-over would end it");
+            tracing::info!("another instance is alive, waiting as a spare; take_over would end it");
         }
         if moved || runtime.progress.phase() == Phase::Spare {
             runtime.progress.set_phase(Phase::Spare);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Every fail point, in the order in which an epoch passes them; the last four belong to start and restore.
+/// Every fail point, in the order in which an epoch passes them; the last three belong to start and restore.
 pub const POINTS: [&str; 16] = [
     "barrier_aligned",
     "object_built",
