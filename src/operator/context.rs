@@ -198,7 +198,11 @@ impl LaneContext {
         let message = if timestamp < 0 {
             format!("timestamp {timestamp} is negative")
         } else {
-            format!("timestamp {timestamp} is more than max_future ahead of the clock")
+            let ahead = timestamp.saturating_sub(self.setup.clock.now_ms()) / 1000;
+            format!(
+                "timestamp {timestamp} is more than max_future ahead of the clock, {ahead} s: if this machine's clock is behind, set it \
+                 right and start again"
+            )
         };
         Err(refusal(BadReason::Timestamp, step, message))
     }

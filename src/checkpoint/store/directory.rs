@@ -10,6 +10,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const STORE_FILE: &str = "store.json";
+/// The directory of all objects, see [`super::Layout`].
+const JOBS: &str = "jobs";
 
 /// A directory as a checkpoint store.
 ///
@@ -75,7 +77,12 @@ impl DirectoryStore {
             faults: Faults::none(),
             durable: Mutex::default(),
         };
+        // Looked at before the file: who makes the store writes the file before the first object.
+        let used = store.root.join(JOBS).exists();
         if !file.exists() {
+            if used {
+                return Err(lost_store_file(&file));
+            }
             let id = sys::random().map_err(|e| classify(&file, "draw an id", &e))?;
             let text = format!("{{\"format\":1,\"id\":\"{id:016x}\"}}\n");
             match store.create(&file, &[text.as_bytes()]) {
@@ -228,6 +235,16 @@ fn same_bytes(file: &mut File, parts: &[&[u8]]) -> io::Result<bool> {
 
 fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+/// A new id would lead every pointer astray, so none is drawn.
+fn lost_store_file(file: &Path) -> StoreError {
+    StoreError::Fatal {
+        path: file.display().to_string(),
+        reason: "is missing, and the store holds objects: bring it back from a copy, or write {\"format\":1,\"id\":\"<id>\"} with \
+                 the id at the end of the name of the job's directory in a state directory"
+            .to_owned(),
+    }
 }
 
 fn read_store_file(file: &Path) -> Result<u64, StoreError> {

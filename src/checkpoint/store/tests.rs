@@ -142,6 +142,26 @@ fn a_directory_keeps_its_id_and_processes_that_start_at_once_agree_on_it() {
 }
 
 #[test]
+fn a_store_that_has_lost_its_file_gets_no_new_id() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let store = DirectoryStore::open(dir.path(), crate::testing::Faults::none()).expect("open");
+    let object = path(&["jobs", "j", "s", "epochs", "one"]);
+    store.put_new(&object, &[b"x"]).expect("put");
+    let file = dir.path().join("store.json");
+    let text = fs::read(&file).expect("read");
+    fs::remove_file(&file).expect("remove");
+    let refused = DirectoryStore::open(dir.path(), crate::testing::Faults::none())
+        .err()
+        .expect("refused");
+    assert_eq!(refused.kind(), StoreErrorKind::Fatal);
+    assert!(refused.to_string().contains("bring it back"), "{refused}");
+    assert!(!file.exists(), "a new id would hide that the old one is lost");
+    fs::write(&file, text).expect("write");
+    let again = DirectoryStore::open(dir.path(), crate::testing::Faults::none()).expect("open");
+    assert_eq!((again.id(), again.get(&object)), (store.id(), Ok(b"x".to_vec())));
+}
+
+#[test]
 fn a_store_file_of_another_format_or_damaged_is_refused() {
     let dir = tempfile::tempdir().expect("dir");
     for (text, why) in [
