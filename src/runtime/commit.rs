@@ -129,6 +129,15 @@ impl CommitDriver {
         Ok(())
     }
 
+    /// Forgets a start that came to nothing.
+    pub(super) fn begin_again(&mut self) {
+        self.session = Session::none();
+        self.links.clear();
+        self.pointer = None;
+        self.positions.clear();
+        self.backends.clear();
+    }
+
     fn next_epoch_id(&mut self) -> EpochId {
         let n = self.session.next_n;
         self.session.next_n += 1;

@@ -41,6 +41,9 @@ pub(super) struct Prepared {
     pub outboxes: Option<Vec<Outbox>>,
 }
 
+/// Tries to start while an owner that does not know of us opens sessions of its own. Each of its slow commits costs us one; an owner that
+/// is slow all the time is better than two that fight.
+const TAKE_TRIES: u32 = 4;
 /// How long a newcomer watches a pointer that is not its own: three epochs, at least this.
 const WATCH_MIN: Duration = Duration::from_secs(3);
 pub(super) const WATCH_STEP: Duration = Duration::from_millis(200);
@@ -272,20 +275,8 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     driver
         .outboxes
         .open(&prepared.identity, &driver.expected, &driver.patience)?;
-    driver.open_session()?;
-    let committed = driver.read_committed()?;
-    let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
-    let facts = StartFacts {
-        identity: prepared.identity,
-        partitions: &partitions,
-        committed: &committed,
-        store_knows: store_knows(runtime.store.as_ref(), &prepared.layout)?,
-        accept_lost_pointers: runtime.config.accept_lost_pointers,
-        trust_missing_offsets: runtime.faults.broken("EP-6"),
-    };
-    let standing = match decide_start(&facts)? {
-        Start::Genesis => begin(runtime, prepared, driver)?,
-        Start::Resume(pointer) => resume(runtime, prepared, driver, &committed, pointer)?,
+    let Some(standing) = take_the_name(runtime, prepared, driver)? else {
+        return Ok(());
     };
     let state_ids = driver
         .expected
@@ -299,6 +290,50 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
         state_ids: Arc::new(state_ids),
     }
     .run(runtime)
+}
+
+/// Starts, and once more when it is fenced before its first commit: the owner may open a session of its own at that moment, because its
+/// last commit was slow (EP-5), and not know of us. Nothing is lost by looking again, and the tries are few, so that two newcomers do
+/// not fight. None when a stop came first.
+fn take_the_name(
+    runtime: &mut Runtime,
+    prepared: &Prepared,
+    driver: &mut CommitDriver,
+) -> Result<Option<Standing>, RuntimeError> {
+    for _ in 1..TAKE_TRIES {
+        match stand(runtime, prepared, driver) {
+            Err(RuntimeError::Fenced(why)) if !runtime.stop.asked() => {
+                tracing::warn!(why, "fenced before the first commit, looking again");
+                driver.begin_again();
+            }
+            standing => return standing.map(Some),
+        }
+        if !wait_as_spare(runtime, driver)? {
+            return Ok(None);
+        }
+        runtime.progress.set_phase(Phase::Restoring);
+        runtime.metrics.state(0);
+    }
+    stand(runtime, prepared, driver).map(Some)
+}
+
+/// Opens a session, decides how to start, and commits a first epoch.
+fn stand(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<Standing, RuntimeError> {
+    driver.open_session()?;
+    let committed = driver.read_committed()?;
+    let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
+    let facts = StartFacts {
+        identity: prepared.identity,
+        partitions: &partitions,
+        committed: &committed,
+        store_knows: store_knows(runtime.store.as_ref(), &prepared.layout)?,
+        accept_lost_pointers: runtime.config.accept_lost_pointers,
+        trust_missing_offsets: runtime.faults.broken("EP-6"),
+    };
+    match decide_start(&facts)? {
+        Start::Genesis => begin(runtime, prepared, driver),
+        Start::Resume(pointer) => resume(runtime, prepared, driver, &committed, pointer),
+    }
 }
 
 /// Waits while the pointer moves; false when a stop came first. No wait for a pointer that was committed from this state directory: the

@@ -11,13 +11,16 @@ fn ep_7_a_spare_waits_while_the_pointer_moves_and_takes_over_from_a_killed_one()
     let scene = Scene::flowing(Broker::shared(), "ep7-spare");
     let mut first = scene.start("first", "");
     until_it_commits(&mut first);
-    let mut spare = Worker::start(&scene.options("spare", "")).expect("worker");
+    // It watches for three of its own epochs: an owner on a busy machine does not count as gone.
+    let mut options = scene.options("spare", "");
+    options.epoch_ms = 3000;
+    let mut spare = Worker::start(&options).expect("worker");
     until(&mut spare, "a spare", |t| t.spare);
     for _ in 0..5 {
         until_it_commits(&mut first);
     }
     assert_eq!(
-        (spare.told().started, first.told().rebuilds),
+        (spare.told().started, scene.fences("first")),
         (None, 0),
         "it did not wait"
     );
@@ -77,8 +80,9 @@ fn take_over(scene: &Scene, with: impl Fn(WorkerOptions) -> WorkerOptions) -> Wo
     for _ in 0..5 {
         until_it_commits(&mut second);
     }
-    let sessions = (first.told().rebuilds, second.told().rebuilds);
-    assert!(sessions.0 <= 1 && sessions.1 <= 1, "they fight: {sessions:?}");
+    // Each may take the other for a time-out once, the newcomer looks again a few times before its first commit.
+    let fences = (scene.fences("first"), scene.fences("second"));
+    assert!(fences.0 <= 2 && fences.1 <= 3, "they fight: {fences:?}");
     second
 }
 
@@ -103,7 +107,7 @@ fn ep_7_taken_over_while_nothing_flows_the_older_instance_exits_with_its_next_co
         }
         scene.flow();
         assert_eq!(ended(&mut first).0, Some(EXIT_FENCED), "{:?}", first.told());
-        assert!(second.told().rebuilds <= 1, "{:?}", second.told());
+        assert!(scene.fences("second") <= 3, "{:?}", second.told());
         scene.finish_right(second);
     }
 }
@@ -118,7 +122,7 @@ fn ep_7_woken_up_after_a_take_over_the_old_owner_exits_and_doubles_nothing() {
         let (code, said) = ended(&mut owner);
         assert_eq!(code, Some(EXIT_FENCED), "{said}");
         until_it_commits(&mut spare);
-        assert!(spare.told().rebuilds <= 1, "{:?}", spare.told());
+        assert_eq!(scene.fences("spare"), 0, "{:?}", spare.told());
         scene.finish_right(spare);
     }
     let (scene, owner, _spare) = woken_up("post_send_offsets=stop@6;break:EP-7");

@@ -89,6 +89,6 @@ fn ep_7_a_second_process_on_the_same_state_directory_is_refused() {
     assert!(code.is_some_and(|code| code != 0), "{said}");
     assert!(said.contains("another process uses it"), "{said}");
     until_it_commits(&mut first);
-    assert_eq!(first.told().rebuilds, 0);
+    assert_eq!(scene.fences("a"), 0);
     scene.finish_right(first);
 }

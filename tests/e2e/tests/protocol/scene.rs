@@ -148,6 +148,13 @@ impl Scene {
         ended(&mut Worker::start(options).expect("worker"))
     }
 
+    /// How often this worker was fenced while it published. (Sessions that it opens anew because a commit was slow on a
+    /// busy machine are not counted.)
+    pub fn fences(&self, who: &str) -> usize {
+        let log = std::fs::read_to_string(self.dir.path().join(format!("{who}.log"))).expect("a log");
+        log.matches("kind=Fenced").count()
+    }
+
     /// What is wrong so far.
     pub fn violation(&self) -> Option<String> {
         self.checker.violation()
