@@ -53,12 +53,14 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let instance = Instance::lock(&runtime.config.state_dir)?;
     runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience(runtime)));
     let topics = topics(runtime)?;
-    let config = &runtime.config;
+    let config = runtime.config.clone();
     let shards = config.shards;
     let g = config
         .max_parallelism
         .unwrap_or_else(|| KeyGroups::default_max_parallelism(shards));
     let groups = KeyGroups::new(g, shards, config.partitioner).map_err(RuntimeError::CannotGoOn)?;
+    // A lane without key groups would only cost a thread.
+    runtime.config.keyed_lanes = runtime.config.keyed_lanes.clamp(1, (g / shards).max(1));
     let topology = &mut runtime.topology;
     let layout = Layout::new(&topology.job, &topology.stage).map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
     let partitions = |t: &TopicInfo| {

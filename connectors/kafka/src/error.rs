@@ -30,7 +30,7 @@ pub enum KafkaError {
         topic: String,
     },
     /// The client could not be made or asked. Check brokers, network and credentials.
-    #[error("kafka {context}: {reason}")]
+    #[error("kafka {context}: {reason}; check that the brokers can be reached and let us in, then start again")]
     Client {
         /// What was tried.
         context: String,
