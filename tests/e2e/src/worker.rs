@@ -312,7 +312,7 @@ mod tests {
         told.take(r#"keyfold-event {"event":"started","epoch":"00aa-3","restored":17}"#);
         told.take(r#"keyfold-event {"event":"progress","folded":10,"committed":4}"#);
         told.take("fail point post_commit: Kill");
-        told.take(r#"keyfold-event {"event":"ended","rebuilds":2}"#);
+        told.take(r#"keyfold-event {"event":"ended","folded":10,"committed":4,"rebuilds":2}"#);
         assert_eq!((told.counter("rebuilds"), told.counter("retries")), (2, 0));
         assert_eq!(
             (told.started.as_deref(), told.restored, told.at_risk()),
