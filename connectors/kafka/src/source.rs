@@ -6,13 +6,8 @@ use crate::reader::KafkaReader;
 use keyfold::source::{Source, SourceError, SourceReader};
 use keyfold::types::{Position, TopicInfo};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often a running source looks whether its topic is still the one that it was opened on. Each look is one question to the cluster;
-/// what is read between a topic's end and the next look is read from the new one.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// A look that is not answered is skipped: the broker is away, and nothing can be read either.
-const LOOK_WITHIN: Duration = Duration::from_secs(1);
 /// One question to the cluster.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 
@@ -38,8 +33,6 @@ pub struct KafkaSource {
     start: StartAt,
     /// Asks; not assigned to anything.
     asking: Option<Client>,
-    /// The topic when it was last asked for by the engine, and when it was last looked at.
-    known: Option<(TopicInfo, Instant)>,
     /// Reads; shared with the readers.
     reading: Option<Arc<Client>>,
 }
@@ -54,7 +47,6 @@ impl KafkaSource {
             group: "keyfold-source".into(),
             start: StartAt::Earliest,
             asking: None,
-            known: None,
             reading: None,
         }
     }
@@ -100,20 +92,6 @@ impl KafkaSource {
         source_error(&context, failure)
     }
 
-    /// Looks now and then whether the topic is still the one that was opened.
-    fn look(&mut self) -> Result<(), SourceError> {
-        let (Some(client), Some((known, looked))) = (&self.reading, &mut self.known) else {
-            return Ok(());
-        };
-        if looked.elapsed() < LOOK_EVERY {
-            return Ok(());
-        }
-        let partitions = client.partitions(&known.topic, LOOK_WITHIN).ok().flatten();
-        let id = partitions.and_then(|_| client.topic_id(&known.topic, LOOK_WITHIN));
-        *looked = Instant::now();
-        changed(known, partitions, id).map_or(Ok(()), |why| Err(SourceError::Fatal(why)))
-    }
-
     fn times(&mut self, time: i64, partitions: i32) -> Result<Vec<i64>, SourceError> {
         let topic = self.topic.clone();
         let mut list = List::new(partitions as usize);
@@ -130,23 +108,6 @@ impl KafkaSource {
         }
         Ok(entries.iter().map(|e| e.offset).collect())
     }
-}
-
-/// What is wrong with a topic that was opened as `known`; what was not answered is not compared.
-fn changed(known: &TopicInfo, partitions: Option<u32>, id: Option<[u8; 16]>) -> Option<String> {
-    let topic = &known.topic;
-    if id.is_some_and(|id| known.id != [0; 16] && id != [0; 16] && id != known.id) {
-        return Some(format!(
-            "kafka topic {topic} was made anew while the job ran: its offsets are not those that the state was made from; bring the \
-             former topic back, or start a new job id on this one"
-        ));
-    }
-    let now = partitions.filter(|n| *n != known.partitions)?;
-    Some(format!(
-        "kafka topic {topic} has {now} partitions, the job was started with {}: keys would move to partitions that the job does not \
-         read; start a new job id on the topic as it is",
-        known.partitions
-    ))
 }
 
 fn cannot_make(failure: &Failure) -> SourceError {
@@ -174,9 +135,7 @@ impl Source for KafkaSource {
             )));
         };
         let id = self.asking()?.topic_id(&topic, ASK_WITHIN).unwrap_or_default();
-        let info = TopicInfo { topic, id, partitions };
-        self.known = Some((info.clone(), Instant::now()));
-        Ok(info)
+        Ok(TopicInfo { topic, id, partitions })
     }
 
     fn start_positions(&mut self) -> Result<Vec<Position>, SourceError> {
@@ -253,10 +212,10 @@ impl Source for KafkaSource {
                 "{context}: a record did not go to its lane"
             )));
         }
-        if let Some((code, text)) = client.take_last_error() {
-            return Err(source_error(&context, &Failure::plain(code, text)));
+        match client.take_last_error() {
+            Some((code, text)) => Err(source_error(&context, &Failure::plain(code, text))),
+            None => Ok(()),
         }
-        self.look()
     }
 
     fn close(&mut self) {
@@ -270,34 +229,5 @@ impl Source for KafkaSource {
                 "the partitions could not be let go"
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(partitions: u32, id: u8) -> TopicInfo {
-        TopicInfo {
-            topic: "orders".into(),
-            id: [id; 16],
-            partitions,
-        }
-    }
-
-    /// A topic was deleted and made again, longer than the position, under a running job: it went on in the other topic, silently.
-    #[test]
-    fn a_topic_that_is_another_one_is_noticed_and_what_is_unknown_is_not_compared() {
-        let known = info(4, 1);
-        let anew = changed(&known, Some(4), Some([2; 16])).expect("noticed");
-        assert!(anew.contains("made anew"), "{anew}");
-        let more = changed(&known, Some(6), Some([1; 16])).expect("noticed");
-        assert!(
-            more.contains("has 6 partitions") && more.contains("started with 4"),
-            "{more}"
-        );
-        assert_eq!(changed(&known, Some(4), Some([1; 16])), None);
-        assert_eq!(changed(&known, None, None), None);
-        assert_eq!(changed(&info(4, 0), Some(4), Some([1; 16])), None);
     }
 }
