@@ -36,6 +36,33 @@ format() {
         --cluster-id "$id" --config "$kafka_dir/server.properties" </dev/null >>"$kafka_log" 2>&1 9>&-
 }
 
+# After SIGKILL the cluster's own records still call the broker alive and leader of its partitions, until its session is
+# over. A broker that comes back before that takes up the transactions which it was about to end, cannot reach itself
+# yet, loses its leadership for the moment of its new registration, and then takes the partitions without a leader for
+# deleted ones: Kafka 4.4 forgets the markers of these transactions for good (KAFKA-20734), and their records and
+# offsets stay undecided for ever. Clusters with replicas have another leader to go to, one broker has not. So a
+# controller on the same data first declares the killed broker dead.
+fence_former_self() {
+    local log=$kafka_dir/fence.log settings=$kafka_dir/fence.properties patience=60 pid
+    sed -e 's|^process.roles=.*|process.roles=controller|' -e '/^inter.broker.listener.name=/d' \
+        -e '/^advertised.listeners=/d' -e "s|^listeners=.*|listeners=CONTROLLER://127.0.0.1:$((kafka_port + 1))|" \
+        -e 's|^broker.session.timeout.ms=.*|broker.session.timeout.ms=100|' \
+        "$kafka_dir/server.properties" >"$settings"
+    # Without us it ends all the same.
+    timeout -k 5 60 java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true \
+        -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller=info \
+        -cp "$kafka_lib/*" kafka.Kafka "$settings" </dev/null >"$log" 2>&1 9>&- &
+    pid=$!
+    # One that was killed before it was alive is dead already: then nothing follows the activation.
+    until grep -q 'Fencing broker 1 ' "$log" || ((patience <= 0)); do
+        kill -0 "$pid" 2>/dev/null || give_up "the killed broker is not declared dead, see $log"
+        ! grep -q 'Performing controller activation' "$log" || patience=$((patience - 1))
+        sleep 0.05
+    done
+    kill "$pid"
+    wait "$pid" || true
+}
+
 # Writes the settings anew, formats an empty data directory and starts the process.
 prepare_and_start() {
     local port patience=50
@@ -52,6 +79,8 @@ prepare_and_start() {
     (($# == 0)) || printf '%s\n' "$@" >>"$kafka_dir/server.properties"
     if [[ ! -e $kafka_dir/data/meta.properties ]]; then
         format || give_up "the data directory could not be formatted"
+    elif [[ ! -e $kafka_dir/data/.kafka_cleanshutdown ]]; then
+        fence_former_self
     fi
     start
 }

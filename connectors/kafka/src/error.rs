@@ -108,6 +108,11 @@ pub(crate) fn transaction_error(context: &str, failure: &Failure) -> LogError {
     log_error(kind, context, &failure.text)
 }
 
+/// A stable read is held back although the coordinator answers.
+pub(crate) const UNDECIDED: &str = "the broker holds them back: a transaction over them has no end yet. It gets one within its \
+     timeout; if this goes on, the broker has lost the end (KAFKA-20734): stop the job and see \
+     \"A transaction that never ends\" in docs/guarantees.md";
+
 pub(crate) const METADATA_REMEDY: &str = "the pointer does not fit the broker's offset.metadata.max.bytes: \
      raise it to its default of 4096 on every broker, then start again";
 

@@ -4,7 +4,7 @@
 //! Delivery reports come by callback, not by event, so that commit and abort serve them themselves and never wait for another thread.
 use crate::config::KafkaConfig;
 use crate::eager::KafkaEagerSender;
-use crate::error::{METADATA_REMEDY, log_error, read_error, transaction_error};
+use crate::error::{METADATA_REMEDY, UNDECIDED, log_error, read_error, transaction_error};
 use crate::ffi::{Client, Code, Failure, Kind, List};
 use crate::sender::{Sender, Targets};
 use keyfold::checkpoint::pointer::Pointer;
@@ -310,6 +310,11 @@ impl Log for KafkaLog {
                 Err(error) if error.kind == LogErrorKind::Retriable && left > BACK_OFF.0 => {
                     tracing::debug!(%error, "committed offsets are read again");
                     std::thread::sleep(BACK_OFF.0);
+                }
+                // Silence has two reasons, and only one of them passes by itself.
+                Err(error) if error.kind == LogErrorKind::Retriable && self.glance().is_ok() => {
+                    let context = format!("read committed offsets of group {}", self.group);
+                    return Err(log_error(LogErrorKind::Retriable, &context, UNDECIDED));
                 }
                 done => return done,
             }

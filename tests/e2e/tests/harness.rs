@@ -160,6 +160,10 @@ fn a_broker_is_killed_and_comes_back_with_its_data_while_the_feed_goes_on() {
     std::thread::sleep(Duration::from_secs(1));
     broker.restart().expect("restarted");
     assert_ne!(broker.pid(), Some(pid));
+    // Else it would forget the markers of transactions that it was about to end (KAFKA-20734).
+    let fence =
+        std::fs::read_to_string(dir.path().join("fence.log")).expect("the killed broker is declared dead first");
+    assert!(fence.contains("Fencing broker 1 "), "{fence}");
     let count = feed.finish(20_000, LONG).expect("produced");
     let report = checker.finish(LONG).expect("report");
     assert_eq!(report.counts.records_in, count, "{report}");

@@ -11,6 +11,7 @@ use keyfold_e2e::worker::Told;
 use keyfold_e2e::{Broker, BrokerOptions, Feed, FeedOptions, Proxy, Worker, WorkerOptions};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tempfile::TempDir;
 
@@ -227,6 +228,24 @@ impl Scene {
     /// Commits offsets under this job's group, as another program would.
     pub fn plant(&self, list: &TopicPartitionList) {
         self.group_consumer().commit(list, CommitMode::Sync).expect("committed");
+    }
+
+    /// A transaction of another producer over this group's offsets, which stays open.
+    pub fn undecided_offsets(&self) -> BaseProducer {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.brokers)
+            .set("transactional.id", format!("foreign-{}", self.job))
+            .set("log_level", "2");
+        let producer: BaseProducer = config.create().expect("producer");
+        producer.init_transactions(LONG).expect("initialised");
+        producer.begin_transaction().expect("begun");
+        let mut list = self.partitions();
+        list.set_all_offsets(Offset::Offset(0)).expect("offsets");
+        let group = self.group_consumer().group_metadata().expect("group metadata");
+        let sent = producer.send_offsets_to_transaction(&list, &group, LONG);
+        sent.expect("sent");
+        producer
     }
 
     fn partitions(&self) -> TopicPartitionList {
