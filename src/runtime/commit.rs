@@ -76,6 +76,14 @@ pub(super) struct Durable {
     pub _permit: CommitPermit,
 }
 
+impl Durable {
+    /// Whether the pointer is committed again as it is (EP-10): that it is the committed one says nothing about this commit, so this one
+    /// has to be sent until it is acknowledged.
+    pub fn is_again(&self) -> bool {
+        self.parent == Some(self.pointer)
+    }
+}
+
 impl Session {
     /// Before any session was opened.
     pub fn none() -> Session {

@@ -46,15 +46,12 @@ impl CommitDriver {
     pub(super) fn publish(&mut self, epoch: &Durable) -> Result<(), RuntimeError> {
         let mut backoff = self.patience.backoff("publish");
         let mut refusals = 0;
-        let mut attempted = false;
         let started = self.patience.clock.elapsed();
         loop {
             self.session.stale |= self.log.session_is_suspect() && !self.faults.broken("EP-5");
-            // Before a first attempt "committed" says only that a pointer is committed again as it is (EP-10): it still must be sent.
-            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && attempted {
+            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && !epoch.is_again() {
                 break;
             }
-            attempted = true;
             let why = match self.attempt(epoch, refusals) {
                 Ok(facts) => {
                     self.session.stale = needs_new_session(&facts) && !self.faults.broken("EP-5");
@@ -249,7 +246,8 @@ impl CommitDriver {
         match after_fence(own, rebuilt) {
             Fence::Exit => Err(RuntimeError::Fenced(error.to_string())),
             Fence::Rebuild => {
-                self.session.rebuilt_after_fence = true;
+                // A time-out is nobody's doing: the next fence is the first one.
+                self.session.rebuilt_after_fence |= !timed_out;
                 self.session.stale = true;
                 Ok(())
             }

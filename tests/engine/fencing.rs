@@ -6,6 +6,9 @@ use keyfold::sink::LogErrorKind;
 use keyfold::testing::{Call, DriverError, Fault};
 use std::time::Duration;
 
+/// A second more than a transaction may take, by the engine's clock and the broker's.
+const BEYOND_THE_TIME_OUT: Duration = Duration::from_secs(16);
+
 fn take_over(faults: &str, guarantee: Guarantee) -> Outcome {
     let text = |e: DriverError| e.to_string();
     let mut bench = Bench::new(faults);
@@ -75,6 +78,41 @@ fn ep_7_a_time_out_of_the_broker_is_mended_once() {
     }
     let rebuilds = bench.driver.metrics().expect("runs").session_rebuilds();
     assert_eq!(rebuilds, 3);
+    bench.judge().expect("exactly once");
+}
+
+/// A broker that was slow timed the same epoch's transaction out twice. The second fence counted as somebody else's: exit 12, and a
+/// supervisor that does not start again after that.
+#[test]
+fn ep_7_time_outs_in_a_row_are_nobodys_take_over() {
+    let mut bench = Bench::new("");
+    bench.start().expect("starts");
+    bench.epoch(1).expect("an epoch");
+    let process = bench.driver.process().expect("runs").clone();
+    (1..=2).for_each(|k| process.fault(Call::Offsets, k, Fault::Slow(BEYOND_THE_TIME_OUT)));
+    bench.epoch(2).expect("an epoch");
+    assert_eq!(bench.driver.metrics().expect("runs").session_rebuilds(), 2);
+    bench.judge().expect("exactly once");
+}
+
+/// A time-out was taken for the first of two fences: the first one that was somebody's ended the run, although the pointer was its own.
+#[test]
+fn ep_7_a_fence_after_a_time_out_is_the_first_one() {
+    let mut bench = Bench::new("");
+    bench.start().expect("starts");
+    bench.epoch(1).expect("an epoch");
+    let process = bench.driver.process().expect("runs").clone();
+    process.fault(Call::Offsets, 1, Fault::Slow(BEYOND_THE_TIME_OUT));
+    process.fault(Call::Commit, 1, Fault::Fail(LogErrorKind::Fenced));
+    bench.epoch(2).expect("an epoch");
+    assert_eq!(bench.driver.metrics().expect("runs").session_rebuilds(), 2);
+    process.fault(Call::Offsets, 1, Fault::Slow(BEYOND_THE_TIME_OUT));
+    (1..=2).for_each(|k| process.fault(Call::Commit, k, Fault::Fail(LogErrorKind::Fenced)));
+    bench.add(3);
+    let error = ended_with(bench.driver.barrier());
+    assert_eq!(error.exit_code(), ExitCode::Fenced, "two in a row: {error}");
+    bench.restart().expect("starts");
+    bench.epoch(4).expect("an epoch");
     bench.judge().expect("exactly once");
 }
 

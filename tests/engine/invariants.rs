@@ -2,7 +2,7 @@
 use crate::support::{Bench, Outcome, SUMS, assert_protects};
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::sink::LogErrorKind;
-use keyfold::testing::{Call, Fault};
+use keyfold::testing::{Call, Fault, Process};
 use std::time::Duration;
 
 #[test]
@@ -256,6 +256,28 @@ fn ep_10_an_idle_stage_commits_its_pointer_again_on_a_timer_without_a_new_object
         }
         bench.judge()
     });
+}
+
+/// A pointer that is committed again as it is reads as committed whatever became of the commit. With a session that had to be opened anew
+/// the recommit was taken for done before it was sent, and after an answer that was lost as well: the offsets grew older.
+#[test]
+fn ep_10_a_recommit_is_sent_until_it_is_acknowledged() {
+    let suspect: fn(&Process) = Process::make_suspect;
+    let unanswered: fn(&Process) = |p| p.fault(Call::Commit, 1, Fault::Fail(LogErrorKind::SessionLost));
+    for spoil in [suspect, unanswered] {
+        let mut bench = Bench::new("");
+        bench.start().expect("starts");
+        bench.epoch(1).expect("an epoch");
+        bench.barrier().expect("nothing to commit");
+        let commits = bench.driver.broker().commits(SUMS);
+        spoil(bench.driver.process().expect("runs"));
+        bench.driver.clock().advance(Duration::from_secs(601));
+        bench.barrier().expect("a recommit");
+        let now = bench.driver.broker().commits(SUMS);
+        assert_eq!((now.len(), now.last()), (commits.len() + 1, commits.last()));
+        bench.epoch(2).expect("an epoch");
+        bench.judge().expect("exactly once");
+    }
 }
 
 /// Row 59 of the fault matrix: anybody can write metadata.
