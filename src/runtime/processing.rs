@@ -4,7 +4,7 @@ use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
 use super::error::RuntimeError;
-use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error};
+use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
 use super::progress::Phase;
 use crate::config::{Budget, Config, Guarantee};
 use crate::operator::context::{LaneGauges, SourceInfo};
@@ -14,6 +14,7 @@ use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
 use crate::types::Position;
 use crossbeam_channel::RecvTimeoutError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,13 +85,12 @@ impl Processing<'_> {
         base.watermark = standing.watermark();
         let sources = open_sources(runtime, &base, &standing.all())?;
         let keyed = keyed_setups(runtime, &base);
-        let gauges = sources
-            .iter()
-            .map(|s| &s.setup)
-            .chain(keyed.iter().flatten())
-            .map(|s| s.gauges.clone());
+        let gauges =
+            |setups: &mut dyn Iterator<Item = &LaneSetup>| setups.map(|s| s.gauges.clone()).collect::<Vec<_>>();
+        let of_sources = gauges(&mut sources.iter().map(|s| &s.setup));
+        let of_keyed = gauges(&mut keyed.iter().flatten());
         let gate = Gate {
-            lanes: gauges.collect(),
+            lanes: of_sources.iter().chain(&of_keyed).cloned().collect(),
             in_flight_bytes: AtomicUsize::new(0),
             bytes_max: budget.dirty_bytes + budget.outputs_bytes,
             outputs_max: outputs * 2,
@@ -98,6 +98,7 @@ impl Processing<'_> {
             open: AtomicBool::new(false),
         };
         drop(base);
+        runtime.progress.set_lanes(of_sources, of_keyed);
         let mut connectors = take_sources(runtime);
         let done = AtomicBool::new(false);
         runtime.progress.set_phase(Phase::Processing);
@@ -133,10 +134,11 @@ impl Processing<'_> {
         connectors.iter_mut().for_each(|(_, source)| source.close());
         give_back(runtime, connectors);
         match (result, connectors_result) {
-            (Ok(()), Ok(Err(SourceError::Fatal(why)))) => Err(RuntimeError::CannotGoOn(why)),
-            (Ok(()), Err(_)) => Err(RuntimeError::CannotGoOn(
-                "a source panicked while it was served".to_owned(),
-            )),
+            (Ok(()), Ok(Err(why))) => Err(RuntimeError::CannotGoOn(why)),
+            (Ok(()), Err(panic)) => Err(RuntimeError::CannotGoOn(format!(
+                "the control thread panicked: {}",
+                panic_text(panic.as_ref())
+            ))),
             (result, _) => result,
         }
     }
@@ -188,14 +190,18 @@ impl Source for Taken {
     fn close(&mut self) {}
 }
 
-/// Serves the connectors' events until told to stop, or until one cannot go on.
-fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), SourceError> {
+/// Serves the connectors' events until told to stop, or until one cannot go on; says then which one, and why.
+fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), String> {
     while !done.load(Ordering::SeqCst) {
         for (id, source) in connectors.iter_mut() {
-            match source.serve() {
-                Ok(()) => {}
-                Err(SourceError::Retriable(why)) => tracing::warn!(source = %id, %why, "source"),
-                Err(fatal) => return Err(fatal),
+            match catch_unwind(AssertUnwindSafe(|| source.serve())) {
+                Ok(Ok(())) => {}
+                Ok(Err(SourceError::Retriable(why))) => tracing::warn!(source = %id, %why, "source"),
+                Ok(Err(SourceError::Fatal(why))) => return Err(format!("source {id}: {why}")),
+                Err(panic) => {
+                    let message = panic_text(panic.as_ref());
+                    return Err(format!("source {id} panicked while it was served: {message}"));
+                }
             }
         }
         std::thread::sleep(SERVE);
@@ -306,7 +312,7 @@ fn open_sources(
     Ok(starts)
 }
 
-type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), SourceError>>;
+type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), String>>;
 
 impl Loop<'_> {
     fn run(&mut self, runtime: &Runtime, lanes: &Lanes<'_>, control: &Control<'_>) -> Result<(), RuntimeError> {
@@ -331,7 +337,6 @@ impl Loop<'_> {
             if control.is_finished() {
                 return Ok(());
             }
-            self.report(runtime);
             match lanes.events.recv_timeout(TICK) {
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
@@ -340,17 +345,6 @@ impl Loop<'_> {
                 }
             }
         }
-    }
-
-    fn report(&self, runtime: &Runtime) {
-        // Source lanes come first in the gate.
-        let keyed = runtime.topology.segments.len() * runtime.config.keyed_lanes.max(1) as usize;
-        let (sources, keyed) = self.gate.lanes.split_at(self.gate.lanes.len() - keyed);
-        let sum = |lanes: &[Arc<LaneGauges>]| lanes.iter().map(|g| g.records.load(Ordering::Relaxed)).sum();
-        let read = sum(sources);
-        runtime
-            .progress
-            .set_records(read, if keyed.is_empty() { read } else { sum(keyed) });
     }
 
     /// High-water marks lie at half of the limits at which the gate closes.
@@ -369,7 +363,7 @@ impl Loop<'_> {
             // A lane that is gone has reported why; the shares below find it.
             let _ = command.send(self.epoch);
         }
-        let shares = self.collect(runtime, lanes)?;
+        let shares = self.collect(lanes)?;
         let bytes = |s: &LaneShare| {
             let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
             let outputs: usize = s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum();
@@ -402,14 +396,14 @@ impl Loop<'_> {
         Ok(())
     }
 
-    fn collect(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<Vec<LaneShare>, RuntimeError> {
+    fn collect(&mut self, lanes: &Lanes<'_>) -> Result<Vec<LaneShare>, RuntimeError> {
         let mut shares: Vec<LaneShare> = Vec::with_capacity(lanes.count);
         while shares.len() < lanes.count {
             match lanes.events.recv_timeout(Duration::from_millis(100)) {
                 Ok(Event::Share(share)) if share.epoch == self.epoch => shares.push(*share),
                 Ok(Event::Share(old)) => tracing::debug!(epoch = old.epoch, "a share of an earlier barrier, dropped"),
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
-                Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => self.report(runtime),
+                Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
                 }

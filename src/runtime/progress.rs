@@ -1,4 +1,5 @@
 //! What a run is doing, for status lines, health and tests; and how to stop it.
+use crate::operator::context::LaneGauges;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,14 +20,20 @@ pub enum Phase {
     Stopped,
 }
 
+type Gauges = Vec<Arc<LaneGauges>>;
+
+fn records(lanes: &Gauges) -> u64 {
+    lanes.iter().map(|g| g.records.load(Ordering::Relaxed)).sum()
+}
+
 /// Live figures of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: Mutex<Phase>,
     epoch: Mutex<Option<String>>,
     resumed: Mutex<Option<String>>,
-    read: AtomicU64,
-    folded: AtomicU64,
+    /// Of the source lanes and of the keyed lanes: the lanes count by themselves, whatever the driver waits for.
+    lanes: Mutex<(Gauges, Gauges)>,
     committed: AtomicU64,
     epochs: AtomicU64,
     barriers: AtomicU64,
@@ -52,12 +59,14 @@ impl Progress {
     /// Records read since start.
     #[must_use]
     pub fn read(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+        records(&self.lanes.lock().0)
     }
     /// Records taken by keyed lanes since start, over all re-keyings; those read when the job has no keyed operator.
     #[must_use]
     pub fn folded(&self) -> u64 {
-        self.folded.load(Ordering::Relaxed)
+        let lanes = self.lanes.lock();
+        let (sources, keyed) = &*lanes;
+        records(if keyed.is_empty() { sources } else { keyed })
     }
     /// Records read in epochs committed since start.
     #[must_use]
@@ -85,9 +94,8 @@ impl Progress {
     pub(super) fn set_resumed(&self, epoch: Option<String>) {
         *self.resumed.lock() = epoch;
     }
-    pub(super) fn set_records(&self, read: u64, folded: u64) {
-        self.read.store(read, Ordering::Relaxed);
-        self.folded.store(folded, Ordering::Relaxed);
+    pub(super) fn set_lanes(&self, sources: Gauges, keyed: Gauges) {
+        *self.lanes.lock() = (sources, keyed);
     }
     pub(super) fn add_barrier(&self) {
         self.barriers.fetch_add(1, Ordering::AcqRel);
