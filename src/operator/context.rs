@@ -7,7 +7,7 @@ use crate::state::Backend;
 use crate::telemetry::Metrics;
 use crate::types::output::{FRAME_BYTES, HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
 use crate::types::{
-    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Watermark,
+    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Utc, Watermark,
 };
 use crossbeam_channel::Sender;
 use std::sync::Arc;
@@ -196,12 +196,16 @@ impl LaneContext {
             return Ok(());
         }
         let message = if timestamp < 0 {
-            format!("timestamp {timestamp} is negative")
+            format!("timestamp {timestamp} is negative, and none is -1")
         } else {
-            let ahead = timestamp.saturating_sub(self.setup.clock.now_ms()) / 1000;
+            let now = self.setup.clock.now_ms();
+            let ahead = timestamp.saturating_sub(now) / 1000;
             format!(
-                "timestamp {timestamp} is more than max_future ahead of the clock, {ahead} s: if this machine's clock is behind, set it \
-                 right and start again"
+                "timestamp {timestamp} ({}) is more than max_future = {} s ahead of this machine's clock, {ahead} s ({}): if the clock is \
+                 behind, set it right and start again",
+                Utc(timestamp),
+                self.setup.max_future.as_secs(),
+                Utc(now)
             )
         };
         Err(refusal(BadReason::Timestamp, step, message))

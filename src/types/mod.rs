@@ -7,6 +7,7 @@ pub mod key_groups;
 pub mod output;
 pub mod position;
 pub mod record;
+pub mod utc;
 pub mod watermark;
 
 pub use clock::{Clock, SystemClock};
@@ -17,4 +18,5 @@ pub use key_groups::{KeyGroup, KeyGroups};
 pub use output::{OutputFrames, OutputRef};
 pub use position::{Position, TopicInfo};
 pub use record::{Header, Headers, NoHeaders, Origin, Original, OwnedOriginal, RecordRef, TimestampMs};
+pub use utc::Utc;
 pub use watermark::Watermark;

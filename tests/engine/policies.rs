@@ -236,6 +236,31 @@ fn an_output_that_the_broker_refuses_stops_the_job_after_a_few_tries() {
     assert_eq!(texts(&driver.outputs("out")), ["k=a"]);
 }
 
+/// A clock that was wrong refused every record, and the message had a number of milliseconds only: nobody saw that the record was right.
+#[test]
+fn a_refused_timestamp_is_named_with_its_place_in_words_and_with_the_way_out() {
+    let mut driver = with("fail");
+    driver.start().expect("starts");
+    // 2026-07-01, half a year after the driver's clock.
+    let bad = record("k", "x").at(1_782_864_000_123);
+    let (partition, offset) = driver.broker().produce("in", bad).expect("taken");
+    let place = format!("in-{partition} offset {offset}");
+    let words = [
+        place.as_str(),
+        "1782864000123",
+        "2026-07-01T00:00:00.123Z",
+        "max_future = 3000 s",
+        "2026-01-01T",
+        "if the clock is behind, set it right",
+        "skip or dead letter",
+    ];
+    assert_cannot_go_on(driver.barrier(), &words);
+    let mut driver = with("fail");
+    driver.start().expect("starts");
+    pipe(&driver, [record("k", "x").at(-7)]);
+    assert_cannot_go_on(driver.barrier(), &["timestamp -7 is negative", "none is -1"]);
+}
+
 /// A panic of a user's function ends the run with its message, and the run ends at all.
 #[test]
 fn a_panic_in_a_users_function_ends_the_run() {
