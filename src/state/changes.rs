@@ -132,9 +132,9 @@ impl ChangeSet {
         self.entries.is_empty()
     }
 
-    /// Bytes of keys and values.
+    /// Bytes of keys and values, and of what says where they lie.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.arena.len()
+        self.arena.len() + std::mem::size_of_val(self.entries.as_slice())
     }
 }

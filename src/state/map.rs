@@ -13,7 +13,7 @@ use super::key::{KeyRef, StateId, write_state_key};
 use super::{StateError, envelope::EnvelopeError};
 use crate::types::{Codec, KeyGroups, Shard, TimestampMs};
 use std::sync::Arc;
-use table::{Entry, Table};
+use table::Table;
 
 mod table;
 #[cfg(test)]
@@ -196,7 +196,7 @@ impl<S> TypedMap<S> {
         entry.timestamp = before.timestamp;
         if entry.dirty && !before.dirty {
             entry.dirty = false;
-            self.dirty_bytes -= dirty_cost(entry);
+            self.dirty_bytes -= entry.bytes();
             // It was added by the changes that are undone: at the end, or near it.
             if let Some(at) = self.dirty.iter().rposition(|s| *s == slot) {
                 self.dirty.swap_remove(at);
@@ -268,7 +268,11 @@ impl<S> TypedMap<S> {
                 dirty.clear();
                 self.dirty_bytes = 0;
             }
-            Err(_) => dirty.iter().for_each(|slot| self.table.entry_mut(*slot).dirty = true),
+            Err(_) => {
+                // Those that were encoded before it have another length now.
+                dirty.iter().for_each(|slot| self.table.entry_mut(*slot).dirty = true);
+                self.dirty_bytes = dirty.iter().map(|slot| self.table.entry(*slot).bytes()).sum();
+            }
         }
         self.dirty = dirty;
         encoded
@@ -296,7 +300,7 @@ impl<S> TypedMap<S> {
         let groups = self.groups;
         for slot in self.table.select(|entry| groups.shard_of(entry.group) == shard) {
             if self.table.entry(slot).dirty {
-                self.dirty_bytes -= dirty_cost(self.table.entry(slot));
+                self.dirty_bytes -= self.table.entry(slot).bytes();
             }
             self.table.remove(slot);
         }
@@ -311,7 +315,8 @@ impl<S> TypedMap<S> {
         self.table.bytes()
     }
 
-    /// Estimate of what the dirty entries will take when encoded. A value counts with its last encoded length.
+    /// Estimate of the memory that the dirty entries take in the map: [`TypedMap::bytes`] without the others. What the map adds to each is
+    /// most of a small one. A value counts with its last encoded length.
     #[must_use]
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_bytes
@@ -358,7 +363,7 @@ impl<S> TypedMap<S> {
         let changed = was_present || entry.value.is_some();
         if changed && !entry.dirty {
             entry.dirty = true;
-            self.dirty_bytes += dirty_cost(entry);
+            self.dirty_bytes += entry.bytes();
             self.dirty.push(slot);
         }
         timestamp
@@ -478,10 +483,4 @@ impl<S> TypedMap<S> {
             }
         }
     }
-}
-
-/// What an entry adds to the encoded changes, by its last encoded length.
-fn dirty_cost<S>(entry: &Entry<S>) -> usize {
-    const KEY_OVERHEAD: usize = 6;
-    entry.key.len() + KEY_OVERHEAD + HEADER_BYTES + entry.encoded_len as usize
 }

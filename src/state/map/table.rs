@@ -24,7 +24,8 @@ impl<S> Entry<S> {
         self.hash == key.hash && *self.key == *key.bytes
     }
 
-    fn bytes(&self) -> usize {
+    /// Estimate of the memory that the entry takes.
+    pub fn bytes(&self) -> usize {
         // Box header and index slot are an estimate of what the allocator and the table add.
         const OVERHEAD: usize = 16 + 8;
         std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.len() + self.encoded_len as usize
