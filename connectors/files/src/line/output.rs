@@ -1,15 +1,40 @@
 //! From an output to a line.
-use keyfold::types::OutputRef;
+use keyfold::types::output::decode_headers;
+use keyfold::types::{Header, OutputRef};
 use serde::de::IgnoredAny;
 use std::io::{self, Write};
 
-/// Writes `{"key":..,"value":..,"timestamp":..}` and a newline. See [`crate::FilesSink`] for how bytes become JSON.
+/// Writes `{"key":..,"value":..,"timestamp":..}` and a newline, with `"headers":{..}` at the end when there are any. See
+/// [`crate::FilesSink`] for how bytes become JSON.
 pub(crate) fn write_line(out: &mut impl Write, output: &OutputRef<'_>) -> io::Result<()> {
     out.write_all(b"{\"key\":")?;
     write_json(out, output.key)?;
     out.write_all(b",\"value\":")?;
     write_json(out, output.value)?;
-    writeln!(out, ",\"timestamp\":{}}}", output.timestamp)
+    write!(out, ",\"timestamp\":{}", output.timestamp)?;
+    write_headers(out, output.headers)?;
+    out.write_all(b"}\n")
+}
+
+fn write_headers(out: &mut impl Write, encoded: &[u8]) -> io::Result<()> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidInput, "the headers of an output do not decode");
+    let headers = decode_headers(encoded).ok_or_else(damaged)?;
+    for (n, Header { key, value }) in headers.iter().enumerate() {
+        out.write_all(if n == 0 { b",\"headers\":{" } else { b"," })?;
+        serde_json::to_writer(&mut *out, key)?;
+        out.write_all(b":")?;
+        write_text(out, value.as_deref())?;
+    }
+    out.write_all(if headers.is_empty() { b"" } else { b"}" })
+}
+
+/// A header's value is a string also when it is a JSON text, as the envelope of an input line wants it.
+fn write_text(out: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {
+    match bytes.map(|b| std::str::from_utf8(b).map_err(|_| b)) {
+        None => out.write_all(b"null"),
+        Some(Ok(text)) => serde_json::to_writer(out, text).map_err(io::Error::from),
+        Some(Err(bytes)) => write_base64(out, bytes),
+    }
 }
 
 fn write_json(out: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {

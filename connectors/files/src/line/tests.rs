@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::Lines;
-use keyfold::types::OutputRef;
+use keyfold::types::output::encode_headers;
+use keyfold::types::{Header, Headers, OutputRef};
 
 fn value_lines(field: &str) -> Lines {
     Lines::Value {
@@ -76,14 +77,19 @@ fn what_is_no_envelope_is_handed_out_as_the_raw_line() {
 }
 
 fn written(key: Option<&[u8]>, value: Option<&[u8]>) -> String {
+    written_with(key, value, &[])
+}
+
+fn written_with(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[Header]) -> String {
     let mut out = Vec::new();
+    let headers = encode_headers(headers).expect("small");
     let output = OutputRef {
         sink: 0,
         timestamp: 9,
         partition: -1,
         key,
         value,
-        headers: b"",
+        headers: &headers,
     };
     write_line(&mut out, &output).expect("written");
     String::from_utf8(out).expect("UTF-8")
@@ -125,4 +131,50 @@ fn a_pretty_printed_value_stays_on_one_line() {
         line,
         "{\"key\":null,\"value\":{    \"a\": \"x\\ny\" },\"timestamp\":9}\n"
     );
+}
+
+fn header(key: &str, value: Option<&[u8]>) -> Header {
+    Header {
+        key: key.to_owned(),
+        value: value.map(<[u8]>::to_vec),
+    }
+}
+
+/// Headers were not written: of a dead letter in a file nobody could tell where it came from, or why it was one.
+#[test]
+fn headers_stand_at_the_end_of_the_line_and_are_read_back_from_there() {
+    let headers = [
+        header("keyfold.reason", Some(b"decode")),
+        header("h \"1\"", None),
+        header("h", Some(b"{\"n\":\n1}")),
+        header("h", Some(b"")),
+    ];
+    let line = written_with(Some(b"k"), Some(b"7"), &headers);
+    assert_eq!(
+        line,
+        "{\"key\":\"k\",\"value\":7,\"timestamp\":9,\"headers\":{\"keyfold.reason\":\"decode\",\"h \\\"1\\\"\":null,\
+         \"h\":\"{\\\"n\\\":\\n1}\",\"h\":\"\"}}\n"
+    );
+    let parsed = parse(&Lines::Envelope, line.trim_end().as_bytes());
+    assert_eq!((parsed.value, parsed.timestamp), (Some(&b"7"[..]), 9));
+    assert_eq!(parsed.headers.to_vec(), headers);
+    let line = written_with(None, None, &[header("b", Some(b"\xff"))]);
+    assert_eq!(
+        line,
+        "{\"key\":null,\"value\":null,\"timestamp\":9,\"headers\":{\"b\":{\"base64\":\"/w==\"}}}\n"
+    );
+}
+
+#[test]
+fn headers_that_do_not_decode_are_an_error_and_not_left_out() {
+    let output = OutputRef {
+        sink: 0,
+        timestamp: 9,
+        partition: -1,
+        key: None,
+        value: None,
+        headers: b"\0\x01\0",
+    };
+    let error = write_line(&mut Vec::new(), &output).expect_err("damaged");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }

@@ -20,8 +20,9 @@ const OWNER: &str = ".owner";
 ///
 /// **A line** is `{"key":..,"value":..,"timestamp":..}`. Bytes that are a valid JSON text are embedded as they are (line breaks between
 /// tokens become spaces), other UTF-8 is written as a JSON string, anything else as `{"base64":".."}`; null is `null`. A reader that must tell
-/// the text `7` from the number uses a codec that writes JSON. Headers, partition and the number of the sink are not written. A section
-/// without outputs makes no file.
+/// the text `7` from the number uses a codec that writes JSON. An output that has headers has them at the end of its line, in their order,
+/// `"headers":{"name":..}`: strings (`{"base64":".."}` for what is no UTF-8) and nulls. Names may repeat, and most readers keep the last one
+/// then. Partition and the number of the sink are not written. A section without outputs makes no file.
 ///
 /// **Exactly once.** A file is staged under `.<name>.tmp`, synced and renamed, and the directory synced; a name that exists is never
 /// written again. A section whose sequence is not greater than the highest file of its shard is taken for delivered: whoever removes
