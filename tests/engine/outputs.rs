@@ -1,5 +1,5 @@
 //! Outputs between lane and sink: what is refused at the start, how much may wait, and to whom an outbox is delivered.
-use crate::support::{driver, record, sums, texts};
+use crate::support::{assert_cannot_go_on, driver, record, sums, texts};
 use keyfold::checkpoint::MemoryStore;
 use keyfold::config::{Config, Guarantee};
 use keyfold::runtime::{ExitCode, Runtime, store_log};
@@ -9,8 +9,9 @@ use keyfold::testing::{Call, DriverError, Fault, MemoryBroker, Process, ProcessS
 use keyfold::topology::{Job, Topology, TopologyError};
 use keyfold::types::codec::{Raw, Utf8};
 use keyfold::types::{OutputRef, Shard};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// A job read files and wrote to a topic. It started, folded records, and ended only when the first output was to be sent.
@@ -206,6 +207,55 @@ fn spilled_outputs_close_the_gate_as_well() {
     assert!(read.0 < 2500, "{} of {RECORDS} records were read", read.0);
     process.kill();
     assert!(matches!(running.join().expect("no panic"), RunEnd::Crashed(_)));
+}
+
+/// Removes the newest file of a folder of numbered ones; how many are left.
+fn lose_newest(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).expect("a directory").flatten();
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
+    let mut files: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+    files.sort_by_key(number);
+    std::fs::remove_file(files.pop().expect("something was spilled")).expect("removed");
+    files.len()
+}
+
+/// The run ended at a spill file that could not be read, with its transaction open: who reads committed records waited until the broker
+/// had timed it out.
+#[test]
+fn a_spill_file_that_cannot_be_read_leaves_no_transaction_open() {
+    let folder: Arc<OnceLock<PathBuf>> = Arc::default();
+    let (shared, left) = (folder.clone(), Arc::new(AtomicU64::new(0)));
+    let seen = left.clone();
+    let mut driver = driver(move |broker| {
+        let job = Job::new("wide");
+        let (folder, left) = (shared.clone(), left.clone());
+        job.source("items", broker.source("in"), |_| Ok(()))
+            .flat_map("many", |(), out: &mut dyn FnMut(usize)| (0..3000).for_each(out))
+            .map("text", move |i| {
+                if i == 2999 && left.load(Ordering::SeqCst) == 0 {
+                    let files = lose_newest(folder.get().expect("set before the start"));
+                    left.store(files as u64, Ordering::SeqCst);
+                }
+                format!("{i:0>90}")
+            })
+            .to("sink", broker.target("out"), Utf8);
+        job.build()
+    });
+    driver.configure(|c| c.memory_bytes = 1 << 20);
+    folder.set(driver.dir().join("state").join("spill")).expect("once");
+    driver.start().expect("starts");
+    let process = driver.process().expect("runs").clone();
+    driver.pipe("in", record("k", "")).expect("taken");
+    assert_cannot_go_on(driver.barrier(), &["spill file"]);
+    assert!(
+        seen.load(Ordering::SeqCst) > 0 && process.calls(Call::Send) > 0,
+        "a transaction had begun"
+    );
+    assert_eq!(driver.broker().open_transactions(), 0);
+    assert!(driver.outputs("out").is_empty());
+    driver.start().expect("starts");
+    driver.barrier().expect("an epoch");
+    assert_eq!(driver.outputs("out").len(), 3000);
 }
 
 /// One failed delivery ended the run with exit code 1, and nothing was tried again.
