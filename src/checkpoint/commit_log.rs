@@ -4,8 +4,8 @@
 //! the one before under the new session's number, so that whoever held the name finds its next number taken, and a put of its that is
 //! still under way can no longer take effect. Format in docs/format/store.md.
 use super::store::{Layout, Store, StoreError, StoreErrorKind};
-use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind};
-use crate::types::{Digest, OutputRef};
+use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, PointerReader};
+use crate::types::{Assignment, Digest, OutputRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -89,6 +89,9 @@ pub struct StoreLog {
     known: Vec<Entry>,
     transaction: Option<Vec<Entry>>,
 }
+
+const NO_GROUPS: &str =
+    "the checkpoint store has no consumer groups: a stage without a Kafka source runs in single mode";
 
 fn error(kind: LogErrorKind, context: impl Into<String>, reason: impl ToString) -> LogError {
     LogError {
@@ -231,6 +234,14 @@ impl Log for StoreLog {
 
     fn group_has_members(&mut self) -> Result<bool, LogError> {
         Ok(false)
+    }
+
+    fn assign(&mut self, _: &Assignment) -> Result<(), LogError> {
+        Err(error(LogErrorKind::Fatal, "join a group", NO_GROUPS))
+    }
+
+    fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
+        Err(error(LogErrorKind::Fatal, "join a group", NO_GROUPS))
     }
 
     fn begin(&mut self) -> Result<(), LogError> {

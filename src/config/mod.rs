@@ -44,6 +44,16 @@ pub struct Config {
     pub recommit_interval: Duration,
     /// An epoch is closed early when sending its outputs would take more than a quarter of this.
     pub transaction_timeout: Duration,
+    /// Group mode: this instance's name among the group's members. None draws one and keeps it in the state directory.
+    pub instance: Option<String>,
+    /// Group mode: a stop leaves the group, so that others take the partitions at once. Without it they are kept for a restart until the
+    /// session is over.
+    pub leave_group: bool,
+    /// Group mode: how long a revocation waits for the epoch at hand before it is dropped (EP-12).
+    pub revoke_budget: Duration,
+    /// Group mode: an instance that has not come to the end of a barrier, a batch or a try for so long stops polling the group, and is out of
+    /// it after the client's `max.poll.interval.ms` more.
+    pub stall_after: Duration,
     /// How often a refusal by the broker of the same outputs is tried again before the job stops (EP-8).
     pub refusal_retries_max: u32,
 }
@@ -68,6 +78,10 @@ impl Config {
             accept_lost_pointers: false,
             recommit_interval: Duration::from_secs(600),
             transaction_timeout: Duration::from_secs(15),
+            instance: None,
+            leave_group: false,
+            revoke_budget: Duration::from_secs(1),
+            stall_after: Duration::from_secs(10),
             refusal_retries_max: 3,
         }
     }

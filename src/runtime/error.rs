@@ -26,6 +26,10 @@ pub enum RuntimeError {
     /// Another instance of the same job and stage has taken over.
     #[error("fenced: {0}; another instance runs this stage, this one ends")]
     Fenced(String),
+    /// Group mode: what was assigned belongs to others by now, or may; nothing more is committed for it. Handled in place: the run goes on with
+    /// the next assignment.
+    #[error("the assignment is stale: {0}")]
+    AssignmentLost(String),
     /// The protocol's decision not to go on, with the way out.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -27,6 +27,7 @@ use crate::checkpoint::StoreLog;
 use crate::checkpoint::store::{Layout, Store};
 use crate::config::Config;
 use crate::sink::{Log, LogError, LogErrorKind, LogTarget};
+use crate::source::{Membership, MembershipError};
 use crate::state::BackendFactory;
 use crate::state::StateError;
 use crate::telemetry::Metrics;
@@ -49,6 +50,8 @@ pub struct StageInfo {
     pub targets: Vec<Option<LogTarget>>,
     /// The memory budget's part for outputs that wait in a client.
     pub producer_bytes: usize,
+    /// This instance's name, in group mode.
+    pub instance: Option<String>,
 }
 
 impl StageInfo {
@@ -56,6 +59,15 @@ impl StageInfo {
     #[must_use]
     pub fn group(&self) -> String {
         format!("{}.{}", self.job, self.stage)
+    }
+
+    /// `<job>.<stage>` in single mode, so that a newcomer fences its predecessor; `<job>.<stage>.<instance>` in group mode.
+    #[must_use]
+    pub fn transactional_id(&self) -> String {
+        match &self.instance {
+            None => self.group(),
+            Some(instance) => format!("{}.{instance}", self.group()),
+        }
     }
 }
 
@@ -84,6 +96,9 @@ pub fn store_log(store: Arc<dyn Store>) -> LogFactory {
         Ok(Box::new(StoreLog::new(store, layout, stage.partitions.clone())))
     })
 }
+
+/// Makes the instance's membership in the stage's consumer group.
+pub type MembershipFactory = Box<dyn FnOnce(&StageInfo) -> Result<Box<dyn Membership>, MembershipError> + Send>;
 
 /// Opens the local copies under a directory.
 pub type BackendOpener = Box<dyn FnOnce(&Path) -> Result<Arc<dyn BackendFactory>, StateError> + Send>;

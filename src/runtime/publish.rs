@@ -210,6 +210,11 @@ impl CommitDriver {
                     )));
                 }
             }
+            LogErrorKind::StaleAssignment => {
+                self.abort();
+                return Err(RuntimeError::AssignmentLost(error.to_string()));
+            }
+            LogErrorKind::NameTaken => return Err(RuntimeError::Fenced(error.to_string())),
             LogErrorKind::Fatal => {
                 self.abort();
                 return Err(RuntimeError::CannotGoOn(error.to_string()));

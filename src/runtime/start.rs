@@ -74,6 +74,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         partitions: topics.iter().flat_map(partitions).collect(),
         targets: topology.log_targets(),
         producer_bytes: config.budget().producer_bytes,
+        instance: None,
     };
     let factory = runtime
         .log

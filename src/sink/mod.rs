@@ -3,7 +3,7 @@ pub mod buffer;
 
 pub use buffer::{OutputBuffer, SpillDir};
 
-use crate::types::{OutputRef, Position, Sequence, Shard};
+use crate::types::{Assignment, OutputRef, Position, Sequence, Shard};
 
 /// What a failed call to the log allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum LogErrorKind {
     SessionLost,
     /// The log refuses this output for good (too large, bad timestamp): never part of the transaction.
     OutputRefused,
+    /// The group's coordinator refuses the assignment under which the offsets were sent: it is stale. The transaction must be aborted.
+    StaleAssignment,
+    /// Another process has joined the group under this instance's name: exit 12.
+    NameTaken,
     /// Going on cannot work (authorisation, configuration, group in use): exit 13.
     Fatal,
 }
@@ -84,6 +88,16 @@ pub trait Log: Send {
     /// # Errors
     /// [`LogError`]
     fn group_has_members(&mut self) -> Result<bool, LogError>;
+    /// Group mode: from now on [`Log::committed`] is about these partitions only, and offsets are sent as this member.
+    ///
+    /// # Errors
+    /// [`LogErrorKind::Fatal`] for an identity that a group would accept without a look, and for logs without groups.
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), LogError>;
+    /// Group mode: reads pointers on a thread of its own.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError>;
     /// Opens a transaction.
     ///
     /// # Errors
@@ -123,6 +137,15 @@ pub trait Log: Send {
     fn eager_sender(&mut self) -> Result<Option<Box<dyn EagerSender>>, LogError>;
     /// Ordered shutdown.
     fn close(&mut self);
+}
+
+/// Reads what is committed, beside a [`Log`] (group mode).
+pub trait PointerReader: Send {
+    /// What is committed for these partitions, read stable as by [`Log::committed`]; gives up after `within`.
+    ///
+    /// # Errors
+    /// [`LogErrorKind::Retriable`] when one of the partitions is still undecided, or nobody has answered.
+    fn committed(&mut self, of: &[(String, i32)], within: std::time::Duration) -> Result<Vec<Committed>, LogError>;
 }
 
 /// Sends outputs as they are produced (at-least-once mode).

@@ -1,4 +1,8 @@
 //! Where records come from: a connector's [`Source`] opens one [`SourceReader`] per source lane.
+pub mod membership;
+
+pub use membership::{GroupEvent, Membership, MembershipError};
+
 use crate::types::{Position, RecordRef, TopicInfo};
 use std::time::Duration;
 

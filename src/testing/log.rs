@@ -3,9 +3,9 @@ use super::broker::{MemoryBroker, error};
 use super::process::{Call, Process};
 use super::record::TestRecord;
 use crate::runtime::StageInfo;
-use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind};
-use crate::types::OutputRef;
+use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, PointerReader};
 use crate::types::output::decode_headers;
+use crate::types::{Assignment, OutputRef};
 use std::time::Duration;
 
 /// Publishes a stage's epochs to a [`MemoryBroker`]; every call passes through the [`Process`].
@@ -95,6 +95,14 @@ impl Log for MemoryLog {
         self.process
             .log(Call::Members, broker.clock(), || Ok(broker.has_members(&group)))
     }
+    fn assign(&mut self, _: &Assignment) -> Result<(), LogError> {
+        Err(error(LogErrorKind::Fatal, "assign", "no groups"))
+    }
+
+    fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
+        Err(error(LogErrorKind::Fatal, "assign", "no groups"))
+    }
+
     fn begin(&mut self) -> Result<(), LogError> {
         self.epoch("begin")?;
         if self.in_transaction {

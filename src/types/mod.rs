@@ -1,6 +1,7 @@
 //! Terms shared by the whole engine. Imports nothing of the engine.
 pub mod clock;
 pub mod codec;
+pub mod group;
 pub mod hash;
 pub mod ids;
 pub mod key_groups;
@@ -12,6 +13,7 @@ pub mod watermark;
 
 pub use clock::{Clock, SystemClock};
 pub use codec::{Codec, CodecError};
+pub use group::{Assignment, GroupMember};
 pub use hash::Partitioner;
 pub use ids::{Digest, EpochId, Incarnation, Lease, Link, Place, Sequence, Shard};
 pub use key_groups::{KeyGroup, KeyGroups};

@@ -9,8 +9,8 @@ use crate::ffi::{Client, Code, Failure, Kind, List};
 use crate::sender::{Sender, Targets};
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::runtime::{LogFactory, StageInfo};
-use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget};
-use keyfold::types::OutputRef;
+use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader};
+use keyfold::types::{Assignment, OutputRef};
 use std::time::{Duration, Instant};
 
 /// One question to the cluster. Longer than the broker's sweep of timed-out transactions (10 s) is left to the caller's next try.
@@ -343,6 +343,14 @@ impl Log for KafkaLog {
             )),
             Err(failure) => Err(read_error(&context, &failure)),
         }
+    }
+
+    fn assign(&mut self, _: &Assignment) -> Result<(), LogError> {
+        Err(log_error(LogErrorKind::Fatal, "assign", "no groups"))
+    }
+
+    fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
+        Err(log_error(LogErrorKind::Fatal, "assign", "no groups"))
     }
 
     fn begin(&mut self) -> Result<(), LogError> {
