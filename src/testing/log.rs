@@ -16,6 +16,8 @@ pub struct MemoryLog {
     /// The producer's epoch; None without a session.
     session: Option<u64>,
     in_transaction: bool,
+    /// In group mode, once there is one.
+    assignment: Option<Assignment>,
 }
 
 fn record_of(out: &OutputRef<'_>) -> Result<TestRecord, LogError> {
@@ -52,7 +54,14 @@ impl MemoryLog {
             process,
             session: None,
             in_transaction: false,
+            assignment: None,
         }
+    }
+
+    /// What it asks about.
+    fn partitions(&self) -> &[(String, i32)] {
+        let assigned = self.assignment.as_ref().map(|a| &a.partitions);
+        assigned.unwrap_or(&self.stage.partitions)
     }
 
     fn epoch(&self, call: &str) -> Result<u64, LogError> {
@@ -72,7 +81,7 @@ impl MemoryLog {
 
 impl Log for MemoryLog {
     fn open_session(&mut self) -> Result<(), LogError> {
-        let (broker, name, process) = (&self.broker, self.stage.group(), &self.process);
+        let (broker, name, process) = (&self.broker, self.stage.transactional_id(), &self.process);
         self.session = None;
         self.in_transaction = false;
         let opened = process.log(Call::Session, broker.clock(), || Ok(broker.open_session(&name)))?;
@@ -82,12 +91,12 @@ impl Log for MemoryLog {
     }
     fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
         let (broker, stage) = (&self.broker, &self.stage);
-        let act = || broker.stable_offsets(&stage.group(), &stage.partitions);
+        let act = || broker.stable_offsets(&stage.group(), self.partitions());
         self.process.log(Call::Committed, broker.clock(), act)
     }
     fn glance(&mut self) -> Result<Vec<Committed>, LogError> {
         let (broker, stage) = (&self.broker, &self.stage);
-        let act = || Ok(broker.decided_offsets(&stage.group(), &stage.partitions));
+        let act = || Ok(broker.decided_offsets(&stage.group(), self.partitions()));
         self.process.log(Call::Committed, broker.clock(), act)
     }
     fn group_has_members(&mut self) -> Result<bool, LogError> {
@@ -95,14 +104,25 @@ impl Log for MemoryLog {
         self.process
             .log(Call::Members, broker.clock(), || Ok(broker.has_members(&group)))
     }
-    fn assign(&mut self, _: &Assignment) -> Result<(), LogError> {
-        Err(error(LogErrorKind::Fatal, "assign", "no groups"))
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), LogError> {
+        let member = &assignment.member;
+        if member.generation < 0 || member.id.is_empty() {
+            let reason = format!(
+                "generation {} and member id {:?}: a group would take them without a look",
+                member.generation, member.id
+            );
+            return Err(error(LogErrorKind::Fatal, "assign", reason));
+        }
+        self.assignment = Some(assignment.clone());
+        Ok(())
     }
-
     fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
-        Err(error(LogErrorKind::Fatal, "assign", "no groups"))
+        Ok(Box::new(MemoryPointerReader {
+            broker: self.broker.clone(),
+            group: self.stage.group(),
+            process: self.process.clone(),
+        }))
     }
-
     fn begin(&mut self) -> Result<(), LogError> {
         self.epoch("begin")?;
         if self.in_transaction {
@@ -115,7 +135,7 @@ impl Log for MemoryLog {
     fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
         let epoch = self.transaction("send")?;
         let (record, topic) = (record_of(output)?, topic_of(&self.stage, output)?);
-        let act = || self.broker.send(&self.stage.group(), epoch, topic, record);
+        let act = || self.broker.send(&self.stage.transactional_id(), epoch, topic, record);
         self.process.log(Call::Send, self.broker.clock(), act)
     }
     fn drain(&mut self) -> Result<(), LogError> {
@@ -123,13 +143,19 @@ impl Log for MemoryLog {
         self.process.log(Call::Drain, self.broker.clock(), || Ok(()))
     }
     fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
-        let (epoch, group) = (self.transaction("send_offsets")?, self.stage.group());
-        let act = || self.broker.send_offsets(&group, epoch, &group, entries);
+        let epoch = self.transaction("send_offsets")?;
+        let (name, group) = (self.stage.transactional_id(), self.stage.group());
+        let member = self.assignment.as_ref().map(|a| &a.member);
+        if self.stage.instance.is_some() && member.is_none() {
+            let reason = "nothing is assigned, and a group takes offsets without a member unseen";
+            return Err(error(LogErrorKind::Fatal, "send_offsets", reason));
+        }
+        let act = || self.broker.send_offsets((&name, epoch), (&group, member), entries);
         self.process.log(Call::Offsets, self.broker.clock(), act)
     }
     fn commit(&mut self) -> Result<(), LogError> {
         let epoch = self.transaction("commit")?;
-        let act = || self.broker.end(&self.stage.group(), epoch, true);
+        let act = || self.broker.end(&self.stage.transactional_id(), epoch, true);
         self.process.log(Call::Commit, self.broker.clock(), act)?;
         self.in_transaction = false;
         Ok(())
@@ -137,7 +163,7 @@ impl Log for MemoryLog {
     fn abort(&mut self) -> Result<(), LogError> {
         let epoch = self.transaction("abort")?;
         self.in_transaction = false;
-        let act = || self.broker.end(&self.stage.group(), epoch, false);
+        let act = || self.broker.end(&self.stage.transactional_id(), epoch, false);
         self.process.log(Call::Abort, self.broker.clock(), act)
     }
     fn session_is_suspect(&self) -> bool {
@@ -153,6 +179,29 @@ impl Log for MemoryLog {
     fn close(&mut self) {
         // As with a client that goes away: what is open stays open until it is fenced or times out.
         self.session = None;
+    }
+}
+
+struct MemoryPointerReader {
+    broker: MemoryBroker,
+    group: String,
+    process: Process,
+}
+
+/// What the reader waits for an undecided transaction in real time: others run meanwhile, and the clock is left to them.
+const NAP: Duration = Duration::from_millis(1);
+
+impl PointerReader for MemoryPointerReader {
+    fn committed(&mut self, of: &[(String, i32)], within: Duration) -> Result<Vec<Committed>, LogError> {
+        let broker = &self.broker;
+        let look = || broker.stable_offsets(&self.group, of);
+        let act = || {
+            look().or_else(|_| {
+                std::thread::sleep(NAP.min(within));
+                look()
+            })
+        };
+        self.process.log(Call::Committed, broker.clock(), act)
     }
 }
 

@@ -118,6 +118,9 @@ impl Process {
         self.inner.lock().seen.get(&call).copied().unwrap_or(0)
     }
 
+    pub(super) fn is_dead(&self) -> bool {
+        self.inner.lock().dead
+    }
     pub(super) fn suspect(&self) -> bool {
         self.inner.lock().suspect
     }
