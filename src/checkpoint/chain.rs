@@ -8,7 +8,7 @@ use super::protocol::{Expected, Refusal, check_object, check_origin};
 use super::store::{Layout, ObjectPath, Store, StoreError};
 use crate::state::backend::Applied;
 use crate::types::{EpochId, Link, Position, Sequence, Shard, TimestampMs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(test)]
 mod tests;
@@ -164,20 +164,8 @@ impl<'a> Chain<'a> {
     /// # Errors
     /// [`RestoreError`], naming the object.
     pub fn resolve(&self, pointer: &Pointer) -> Result<ResolvedEpoch, RestoreError> {
-        let epoch = pointer.epoch;
-        let path = self.layout.epoch(epoch);
-        let pointed = |source| RestoreError::Pointed { epoch, source };
-        let object = ObjectReader::open(self.store, &path, Some(pointer.footer)).map_err(pointed)?;
-        check_object(object.header(), self.expected)?;
-        self.check_epoch(&object, epoch, Shard(0))?;
-        let ids = (job_hash(self.layout.job(), self.layout.stage()), self.store.id());
-        if (pointer.job, pointer.store) != ids {
-            return Err(self.contradiction(
-                epoch,
-                Shard(0),
-                "the pointer is another job's or leads into another store".into(),
-            ));
-        }
+        let path = self.layout.epoch(pointer.epoch);
+        let object = self.pointed(pointer, &path)?;
         let mut shards = BTreeMap::new();
         for shard in (0..object.header().groups.shards).map(Shard) {
             if let Some(link) = object.link(shard) {
@@ -188,6 +176,40 @@ impl<'a> Chain<'a> {
             header: object.header().clone(),
             shards,
         })
+    }
+
+    /// As [`Chain::resolve`], for the one shard that the pointer was committed for (group mode).
+    ///
+    /// # Errors
+    /// [`RestoreError`], naming the object.
+    pub fn resolve_shard(&self, pointer: &Pointer, shard: Shard) -> Result<ShardState, RestoreError> {
+        let path = self.layout.epoch(pointer.epoch);
+        let object = self.pointed(pointer, &path)?;
+        let link = object.link(shard).ok_or_else(|| {
+            let reason = "it leads to no section of the shard whose pointer names it".to_owned();
+            self.contradiction(pointer.epoch, shard, reason)
+        })?;
+        self.shard_state(&object, shard, link)
+    }
+
+    fn pointed<'o>(&self, pointer: &Pointer, path: &'o ObjectPath) -> Result<ObjectReader<'o>, RestoreError>
+    where
+        'a: 'o,
+    {
+        let epoch = pointer.epoch;
+        let pointed = |source| RestoreError::Pointed { epoch, source };
+        let object = ObjectReader::open(self.store, path, Some(pointer.footer)).map_err(pointed)?;
+        check_object(object.header(), self.expected)?;
+        self.check_epoch(&object, epoch, Shard(0))?;
+        let ids = (job_hash(self.layout.job(), self.layout.stage()), self.store.id());
+        if (pointer.job, pointer.store) != ids {
+            return Err(self.contradiction(
+                epoch,
+                Shard(0),
+                "the pointer is another job's or leads into another store".into(),
+            ));
+        }
+        Ok(object)
     }
 
     fn shard_state(&self, object: &ObjectReader<'_>, shard: Shard, link: Link) -> Result<ShardState, RestoreError> {
@@ -378,6 +400,29 @@ pub fn store_knows(store: &dyn Store, layout: &Layout) -> Result<bool, StoreErro
         }
     }
     Ok(false)
+}
+
+/// The shards of which the store holds a section other than that of a genesis (EP-6, group mode): one of them without a pointer has lost it.
+/// None when an object cannot be decoded: any shard may be known then.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn known_shards(store: &dyn Store, layout: &Layout) -> Result<Option<BTreeSet<Shard>>, StoreError> {
+    let mut known = BTreeSet::new();
+    for (path, _) in store.list(&layout.epochs())? {
+        if layout.epoch_of(&path).is_none() {
+            continue;
+        }
+        match ObjectReader::open(store, &path, None) {
+            Ok(object) if object.header().genesis => {}
+            Ok(object) => known.extend(object.sections().iter().map(|s| s.shard)),
+            // Removed since it was listed.
+            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
+            Err(ObjectError::Store(e)) => return Err(e),
+            Err(ObjectError::Format(_)) => return Ok(None),
+        }
+    }
+    Ok(Some(known))
 }
 
 /// The sequence at which the life of a stage's shards begins: 0, or above every one in the store when it knows the stage. Sinks take a

@@ -1,5 +1,6 @@
 //! Waiting between tries: doubling, at most 10 s, cut short by a stop.
 use super::error::RuntimeError;
+use super::group::Signals;
 use super::progress::StopHandle;
 use crate::telemetry::Metrics;
 use crate::types::Clock;
@@ -21,6 +22,8 @@ pub struct Patience {
     pub stop: StopHandle,
     /// Where retries are counted.
     pub metrics: Metrics,
+    /// Group mode: ends waiting for what is not ours any more.
+    pub group: Option<Arc<Signals>>,
 }
 
 /// One retry loop.
@@ -33,6 +36,26 @@ pub struct Backoff {
 }
 
 impl Patience {
+    /// Whether what this instance works on is still its own; the driver's sign of life, too.
+    ///
+    /// # Errors
+    /// [`RuntimeError::AssignmentLost`] once the assignment was taken back and its time is over.
+    pub fn still_ours(&self, step: &str) -> Result<(), RuntimeError> {
+        self.group.iter().for_each(|group| group.tick());
+        self.still_owned(step)
+    }
+
+    /// As [`Patience::still_ours`], where waiting is no sign of life: a lane may hang.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn still_owned(&self, step: &str) -> Result<(), RuntimeError> {
+        if self.group.as_ref().is_some_and(|group| group.over()) {
+            return Err(RuntimeError::AssignmentLost(format!("taken back {step}")));
+        }
+        Ok(())
+    }
+
     /// A retry loop of the step with this metric label.
     #[must_use]
     pub fn backoff(&self, step: &'static str) -> Backoff {
@@ -52,12 +75,15 @@ impl Backoff {
     /// # Errors
     /// [`RuntimeError::StoppedEarly`] when a stop was asked for and [`STOP_GRACE`] has passed.
     pub fn wait(&mut self, why: &dyn std::fmt::Display) -> Result<(), RuntimeError> {
-        let Patience { clock, stop, metrics } = &self.patience;
+        let Patience {
+            clock, stop, metrics, ..
+        } = &self.patience;
         tracing::warn!(step = self.step, backoff_ms = self.next.as_millis() as u64, %why, "trying again");
         metrics.retry(self.step, self.next);
         self.waited = true;
         let until = clock.elapsed() + self.next;
         while clock.elapsed() < until {
+            self.patience.still_ours("while something was tried again")?;
             if stop.asked() {
                 let since = *self.stopping_since.get_or_insert(clock.elapsed());
                 if clock.elapsed().saturating_sub(since) > STOP_GRACE {

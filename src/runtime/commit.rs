@@ -3,6 +3,7 @@
 use super::backoff::Patience;
 use super::epoch::{Epoch, ShardEpoch};
 use super::error::RuntimeError;
+use super::group::Signals;
 use super::instance::Instance;
 use super::outbox::Outboxes;
 use super::progress::Progress;
@@ -41,8 +42,10 @@ pub struct CommitDriver {
     pub(super) session: Session,
     /// The last committed section of every shard.
     pub(super) links: BTreeMap<Shard, Link>,
-    /// The committed pointer; None before genesis.
-    pub(super) pointer: Option<Pointer>,
+    /// The committed pointer of every shard; none before genesis. In single mode all are the same.
+    pub(super) pointers: BTreeMap<Shard, Pointer>,
+    /// Set in group mode: a commit names the shards that it has a section of, and no others.
+    pub(super) group: Option<Arc<Signals>>,
     /// The committed position of every partition.
     pub(super) positions: BTreeMap<(String, i32), Position>,
     /// The sequence of genesis sections.
@@ -69,19 +72,13 @@ pub(super) struct Session {
 /// An epoch that is durable and waits to be published.
 pub(super) struct Durable {
     pub pointer: Pointer,
-    pub parent: Option<Pointer>,
     pub outputs: Vec<OutputBuffer>,
     pub entries: Vec<CommitEntry>,
     pub records: u64,
+    /// The pointers are committed again as they are (EP-10): that they are the committed ones says nothing about this commit, so this one has
+    /// to be sent until it is acknowledged.
+    pub again: bool,
     pub _permit: CommitPermit,
-}
-
-impl Durable {
-    /// Whether the pointer is committed again as it is (EP-10): that it is the committed one says nothing about this commit, so this one
-    /// has to be sent until it is acknowledged.
-    pub fn is_again(&self) -> bool {
-        self.parent == Some(self.pointer)
-    }
 }
 
 impl Session {
@@ -140,10 +137,20 @@ impl CommitDriver {
     /// Forgets a start that came to nothing.
     pub(super) fn begin_again(&mut self) {
         self.session = Session::none();
+        self.forget_shards();
+    }
+
+    /// Forgets what is committed and where it lies locally.
+    pub(super) fn forget_shards(&mut self) {
         self.links.clear();
-        self.pointer = None;
+        self.pointers.clear();
         self.positions.clear();
         self.backends.clear();
+    }
+
+    /// A sign of life for the group (group mode).
+    pub(super) fn alive(&self) {
+        self.group.iter().for_each(|group| group.tick());
     }
 
     fn next_epoch_id(&mut self) -> EpochId {
@@ -255,7 +262,11 @@ impl CommitDriver {
             epoch: id,
             footer: object.footer,
         };
-        let mut positions = self.positions.clone();
+        let mut positions = match self.group {
+            None => self.positions.clone(),
+            // EP-10: shards without a section keep their pointer.
+            Some(_) => BTreeMap::new(),
+        };
         for p in sections.iter().flat_map(|s| &s.positions) {
             positions.insert((p.topic.clone(), p.partition), p.clone());
         }
@@ -266,10 +277,10 @@ impl CommitDriver {
         let entries = positions.into_values().map(entry).collect();
         Ok(Durable {
             pointer,
-            parent: self.pointer,
             outputs,
             entries,
             records,
+            again: false,
             _permit: permit,
         })
     }
@@ -294,15 +305,27 @@ impl CommitDriver {
     }
 
     fn adopt(&mut self, durable: &Durable, object: &EncodedObject) {
-        self.pointer = Some(durable.pointer);
+        match self.group {
+            None => self.name_all(durable.pointer),
+            Some(_) => {
+                let named = object.links.iter().map(|(shard, _)| (*shard, durable.pointer));
+                self.pointers.extend(named);
+            }
+        }
         // EP-3. The switch leaves the links where they were, so that the next epoch is built on a section that is not the committed one.
         if self.links.is_empty() || !self.faults.broken("EP-3") {
             self.links.extend(object.links.iter().copied());
         }
         let by_partition = |e: &CommitEntry| ((e.position.topic.clone(), e.position.partition), e.position.clone());
-        self.positions = durable.entries.iter().map(by_partition).collect();
+        self.positions.extend(durable.entries.iter().map(by_partition));
         self.progress
             .add_committed(durable.pointer.epoch.to_string(), durable.records);
+    }
+
+    /// Single mode: one pointer is that of every shard.
+    pub(super) fn name_all(&mut self, pointer: Pointer) {
+        let shards = (0..self.expected.groups.shards).map(Shard);
+        self.pointers = shards.map(|shard| (shard, pointer)).collect();
     }
 
     fn apply(&self, epoch: EpochId, object: &EncodedObject, sections: &[Section]) -> Result<(), RuntimeError> {

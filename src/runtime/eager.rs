@@ -308,6 +308,7 @@ mod tests {
             clock: Arc::new(ManualClock::new(0)),
             stop: StopHandle::default(),
             metrics: Metrics::new(),
+            group: None,
         };
         let lane = eager.frames.clone();
         let filling = std::thread::spawn(move || while lane.send(frames()).is_ok() {});

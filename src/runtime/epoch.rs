@@ -40,6 +40,8 @@ pub struct Standing {
     groups: KeyGroups,
     positions: BTreeMap<(String, i32), Position>,
     watermarks: Vec<Option<TimestampMs>>,
+    /// By shard: whether this instance owns it.
+    owned: Vec<bool>,
 }
 
 impl Standing {
@@ -51,7 +53,26 @@ impl Standing {
             groups,
             positions: positions.iter().map(by_partition).collect(),
             watermarks,
+            owned: vec![true; groups.shards as usize],
         }
+    }
+
+    /// Group mode: of all shards only these are this instance's.
+    #[must_use]
+    pub fn owning(mut self, shards: &[Shard]) -> Standing {
+        self.owned.fill(false);
+        for shard in shards {
+            self.owned[shard.0 as usize] = true;
+        }
+        self
+    }
+
+    /// Group mode: this shard is this instance's, too.
+    pub fn own(&mut self, shard: Shard, positions: &[Position], watermark: Option<TimestampMs>) {
+        self.owned[shard.0 as usize] = true;
+        self.watermarks[shard.0 as usize] = watermark;
+        let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
+        self.positions.extend(positions.iter().map(by_partition));
     }
 
     /// The lowest watermark of the shards: what the lanes begin with.
@@ -59,9 +80,14 @@ impl Standing {
     pub fn watermark(&self) -> Watermark {
         let at = |w: &Option<TimestampMs>| w.unwrap_or(i64::MIN);
         Watermark {
-            at: self.watermarks.iter().map(at).min().unwrap_or(i64::MIN),
+            at: self.owned_watermarks().map(at).min().unwrap_or(i64::MIN),
             idle: false,
         }
+    }
+
+    fn owned_watermarks(&self) -> impl Iterator<Item = &Option<TimestampMs>> {
+        let owned = self.watermarks.iter().zip(&self.owned).filter(|(_, owned)| **owned);
+        owned.map(|(watermark, _)| watermark)
     }
 
     /// The positions of one shard.
@@ -77,10 +103,11 @@ impl Standing {
         self.positions.values().cloned().collect()
     }
 
-    /// The first epoch: every shard, with its start positions and nothing else.
+    /// The first epoch of the owned shards: their start positions and nothing else.
     #[must_use]
     pub fn genesis(&self) -> Epoch {
-        let shards = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
+        let owned = (0..self.groups.shards).filter(|s| self.owned[*s as usize]);
+        let shards = owned.map(|s| self.shard_epoch(Shard(s))).collect();
         Epoch {
             genesis: true,
             shards,
@@ -160,14 +187,14 @@ impl Standing {
     fn raise_watermarks(&mut self, shares: &[LaneShare]) -> Vec<bool> {
         let sources = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.watermark);
         let lowest = Some(Watermark::of_inputs(sources).at).filter(|at| *at != i64::MIN);
-        let raise = |watermark: &mut Option<TimestampMs>| {
-            let raised = lowest.is_some() && lowest > *watermark;
+        let raise = |(watermark, owned): (&mut Option<TimestampMs>, &bool)| {
+            let raised = *owned && lowest.is_some() && lowest > *watermark;
             if raised {
                 *watermark = lowest;
             }
             raised
         };
-        self.watermarks.iter_mut().map(raise).collect()
+        self.watermarks.iter_mut().zip(&self.owned).map(raise).collect()
     }
 }
 

@@ -71,6 +71,30 @@ impl Instance {
         !self.incarnations.is_empty()
     }
 
+    /// The instance's name among the members of its group: the configured one, else one that was drawn once and is kept here.
+    ///
+    /// # Errors
+    /// When the name cannot be kept, or is none.
+    pub fn name(&self, configured: Option<&str>) -> Result<String, RuntimeError> {
+        let path = self.dir.join("instance");
+        let kept = fs::read_to_string(&path).ok().map(|text| text.trim().to_owned());
+        let name = match (configured, kept) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(name)) if is_name(&name) => name,
+            (None, _) => {
+                let drawn = crate::checkpoint::store::random().map_err(|e| error(&path, e))?;
+                let name = format!("{drawn:016x}");
+                self.replace("instance", &format!("{name}\n"))?;
+                name
+            }
+        };
+        if is_name(&name) {
+            return Ok(name);
+        }
+        let reason = format!("instance {name:?}: use 1 to 64 characters of A-Z, a-z, 0-9, - and _");
+        Err(RuntimeError::CannotGoOn(reason))
+    }
+
     /// Remembers a session, durably, before anything is committed in it.
     ///
     /// # Errors
@@ -80,7 +104,12 @@ impl Instance {
         let from = self.incarnations.len().saturating_sub(REMEMBERED);
         self.incarnations.drain(..from);
         let text: String = self.incarnations.iter().map(|i| format!("{:016x}\n", i.0)).collect();
-        let (staged, path) = (self.dir.join("sessions.tmp"), self.dir.join("sessions"));
+        self.replace("sessions", &text)
+    }
+
+    /// Puts a small file in place, durably.
+    fn replace(&self, name: &str, text: &str) -> Result<(), RuntimeError> {
+        let (staged, path) = (self.dir.join(format!("{name}.tmp")), self.dir.join(name));
         let write = || -> std::io::Result<()> {
             let mut file = File::create(&staged)?;
             file.write_all(text.as_bytes())?;
@@ -89,6 +118,12 @@ impl Instance {
         };
         write().map_err(|e| error(&path, e))
     }
+}
+
+/// Part of a transactional id and of a `group.instance.id`.
+fn is_name(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    (1..=64).contains(&name.len()) && name.bytes().all(good)
 }
 
 #[cfg(test)]
@@ -105,5 +140,17 @@ mod tests {
         drop(first);
         let again = Instance::lock(dir.path()).expect("free again");
         assert!(again.held(Incarnation(7)) && !again.held(Incarnation(8)));
+    }
+
+    #[test]
+    fn a_name_is_drawn_once_and_a_configured_one_is_checked() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let instance = Instance::lock(dir.path()).expect("free");
+        let drawn = instance.name(None).expect("drawn");
+        assert_eq!(instance.name(None).expect("kept"), drawn);
+        assert_eq!(instance.name(Some("a-1")).expect("given"), "a-1");
+        for bad in ["", "a.b", "a b", &"x".repeat(65)] {
+            assert!(instance.name(Some(bad)).is_err(), "{bad:?}");
+        }
     }
 }

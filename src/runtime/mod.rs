@@ -10,6 +10,7 @@ pub mod commit;
 mod eager;
 pub mod epoch;
 pub mod error;
+pub mod group;
 pub mod instance;
 pub mod lanes;
 mod outbox;
@@ -23,6 +24,7 @@ mod start;
 pub use error::{ExitCode, RuntimeError};
 pub use progress::{Phase, Progress, StopHandle};
 
+use self::group::Group;
 use crate::checkpoint::StoreLog;
 use crate::checkpoint::store::{Layout, Store};
 use crate::config::Config;
@@ -115,6 +117,7 @@ pub struct Runtime {
     metrics: Metrics,
     progress: Arc<Progress>,
     stop: StopHandle,
+    group: Group,
 }
 
 /// How often a run begins again in place after a local copy turned out to be damaged.
@@ -137,7 +140,22 @@ impl Runtime {
             metrics: Metrics::new(),
             progress: Arc::default(),
             stop: StopHandle::default(),
+            group: Group::Single,
         }
+    }
+
+    /// A job in group mode: the instances of a consumer group share the partitions. For stages that are keyed by the record key.
+    #[must_use]
+    pub fn group(
+        topology: Topology,
+        config: Config,
+        log: LogFactory,
+        membership: MembershipFactory,
+        store: Arc<dyn Store>,
+    ) -> Runtime {
+        let mut runtime = Runtime::single(topology, config, log, store);
+        runtime.group = Group::joining(membership, runtime.clock.clone());
+        runtime
     }
 
     /// Where local copies of shards live; the default is RocksDB, or memory without the feature `rocksdb`.
@@ -150,6 +168,7 @@ impl Runtime {
     /// Another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Runtime {
+        self.group.with_clock(&clock);
         self.clock = clock;
         self
     }
@@ -185,6 +204,9 @@ impl Runtime {
     /// [`RuntimeError`]; its [`RuntimeError::exit_code`] is what a process should exit with.
     pub fn run(mut self) -> Result<(), RuntimeError> {
         let mut prepared = start::prepare(&mut self)?;
+        if let Some(membership) = prepared.membership.take() {
+            return group::run(&mut self, &mut prepared, membership);
+        }
         let (mut damages, mut reopens) = (0, 0);
         let mut backoff = start::patience(&self).backoff("reopen");
         while damages < RESTARTS_MAX {

@@ -33,8 +33,10 @@ const OUTPUT_BYTES_PER_SECOND: usize = 20_000_000;
 /// The processing part of a run.
 pub(super) struct Processing<'a> {
     pub driver: &'a mut CommitDriver,
-    pub standing: Standing,
+    pub standing: &'a mut Standing,
     pub state_ids: Arc<StateIds>,
+    /// Records flow until this says true, too: then the epoch at hand is the last.
+    pub until: &'a dyn Fn() -> bool,
 }
 
 /// Marks that ask for a barrier before its time.
@@ -52,7 +54,8 @@ fn epoch_bytes(budget: &Budget, timeout: Duration) -> usize {
 
 struct Loop<'a> {
     driver: &'a mut CommitDriver,
-    standing: Standing,
+    standing: &'a mut Standing,
+    until: &'a dyn Fn() -> bool,
     gate: &'a Gate,
     eager: Option<Eager>,
     applied: Arc<AtomicU64>,
@@ -70,6 +73,7 @@ impl Processing<'_> {
             driver,
             standing,
             state_ids,
+            until,
         } = self;
         let config = runtime.config.clone();
         let budget = config.budget();
@@ -117,6 +121,7 @@ impl Processing<'_> {
                 let mut main = Loop {
                     driver,
                     standing,
+                    until,
                     gate: &gate,
                     eager,
                     applied,
@@ -144,7 +149,7 @@ impl Processing<'_> {
     }
 }
 
-struct SetOnDrop<'a>(&'a AtomicBool);
+pub(super) struct SetOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
@@ -319,12 +324,16 @@ impl Loop<'_> {
         let clock = runtime.clock.clone();
         let mut due = clock.elapsed() + self.interval;
         loop {
-            let stopping = runtime.stop.asked();
+            self.driver.alive();
+            let stopping = runtime.stop.asked() || (self.until)();
             if stopping || clock.elapsed() >= due || self.over_mark() {
                 self.epoch(runtime, lanes)?;
                 due = clock.elapsed() + self.interval;
                 // Last: who waits for it may move the clock to the next one.
                 runtime.progress.add_barrier();
+            }
+            if stopping && !runtime.stop.asked() {
+                return Ok(());
             }
             if stopping {
                 // What is committed is in the checkpoint store: without this the next start replays more of it, nothing else.
@@ -403,7 +412,9 @@ impl Loop<'_> {
                 Ok(Event::Share(share)) if share.epoch == self.epoch => shares.push(*share),
                 Ok(Event::Share(old)) => tracing::debug!(epoch = old.epoch, "a share of an earlier barrier, dropped"),
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
-                Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Event::Ready) | Err(RecvTimeoutError::Timeout) => {
+                    self.driver.patience.still_owned("before its barrier came through")?;
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
                 }

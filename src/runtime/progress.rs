@@ -26,14 +26,22 @@ fn records(lanes: &Gauges) -> u64 {
     lanes.iter().map(|g| g.records.load(Ordering::Relaxed)).sum()
 }
 
+/// The lanes that run: they count by themselves, whatever the driver waits for.
+#[derive(Debug, Default)]
+struct Running {
+    /// Records of the epochs that were committed before these lanes began.
+    before: u64,
+    sources: Gauges,
+    keyed: Gauges,
+}
+
 /// Live figures of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: Mutex<Phase>,
     epoch: Mutex<Option<String>>,
     resumed: Mutex<Option<String>>,
-    /// Of the source lanes and of the keyed lanes: the lanes count by themselves, whatever the driver waits for.
-    lanes: Mutex<(Gauges, Gauges)>,
+    lanes: Mutex<Running>,
     committed: AtomicU64,
     epochs: AtomicU64,
     barriers: AtomicU64,
@@ -59,14 +67,19 @@ impl Progress {
     /// Records read since start.
     #[must_use]
     pub fn read(&self) -> u64 {
-        records(&self.lanes.lock().0)
+        let lanes = self.lanes.lock();
+        lanes.before + records(&lanes.sources)
     }
     /// Records taken by keyed lanes since start, over all re-keyings; those read when the job has no keyed operator.
     #[must_use]
     pub fn folded(&self) -> u64 {
         let lanes = self.lanes.lock();
-        let (sources, keyed) = &*lanes;
-        records(if keyed.is_empty() { sources } else { keyed })
+        lanes.before
+            + records(if lanes.keyed.is_empty() {
+                &lanes.sources
+            } else {
+                &lanes.keyed
+            })
     }
     /// Records read in epochs committed since start.
     #[must_use]
@@ -95,7 +108,9 @@ impl Progress {
         *self.resumed.lock() = epoch;
     }
     pub(super) fn set_lanes(&self, sources: Gauges, keyed: Gauges) {
-        *self.lanes.lock() = (sources, keyed);
+        // What earlier lanes took and nobody committed is taken again.
+        let before = self.committed();
+        *self.lanes.lock() = Running { before, sources, keyed };
     }
     pub(super) fn add_barrier(&self) {
         self.barriers.fetch_add(1, Ordering::AcqRel);

@@ -1,10 +1,11 @@
 //! Publishing a durable epoch: one transaction, and what to do when it does not go well (EP-5, EP-7, EP-8).
 use super::commit::{CommitDriver, Durable};
 use super::error::RuntimeError;
+use super::group::Signals;
 use super::start::WATCH_STEP;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{
-    Fence, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
+    Fence, InDoubt, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
 };
 use crate::sink::buffer::WalkError;
 use crate::sink::{CommitEntry, Committed, Log, LogError, LogErrorKind};
@@ -15,6 +16,9 @@ use std::time::Duration;
 /// Into how many more pieces the outputs are cut after each refusal. Fewer leave the refused output in company after the last try, more
 /// wait more often.
 const PIECES_PER_REFUSAL: u64 = 16;
+
+/// How long a fenced member waits for the group to tell that its name was taken: two heartbeats of the default, and some.
+const MEMBER_FENCE_WATCH: Duration = Duration::from_millis(2500);
 
 /// The step at which an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +53,11 @@ impl CommitDriver {
         let started = self.patience.clock.elapsed();
         loop {
             self.session.stale |= self.log.session_is_suspect() && !self.faults.broken("EP-5");
-            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && !epoch.is_again() {
+            if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && !epoch.again {
                 break;
+            }
+            if !self.faults.broken("EP-12") {
+                self.patience.still_ours("before a transaction was begun")?;
             }
             let why = match self.attempt(epoch, refusals) {
                 Ok(facts) => {
@@ -81,19 +88,25 @@ impl CommitDriver {
     /// # Errors
     /// As for [`CommitDriver::commit`].
     pub fn recommit(&mut self) -> Result<(), RuntimeError> {
-        let Some(pointer) = self.pointer else { return Ok(()) };
-        let entry = |p: &crate::types::Position| CommitEntry {
-            position: p.clone(),
-            pointer: pointer.to_string(),
+        let groups = self.expected.groups;
+        let entry = |p: &crate::types::Position| {
+            let pointer = self.pointers.get(&groups.shard_of_partition(p.partition))?;
+            Some(CommitEntry {
+                position: p.clone(),
+                pointer: pointer.to_string(),
+            })
         };
-        let entries = self.positions.values().map(entry).collect();
+        let entries: Vec<CommitEntry> = self.positions.values().filter_map(entry).collect();
+        let Some(pointer) = self.pointers.values().next().copied().filter(|_| !entries.is_empty()) else {
+            return Ok(());
+        };
         let permit = may_publish(&[])?;
         let again = Durable {
             pointer,
-            parent: Some(pointer),
             outputs: Vec::new(),
             entries,
             records: 0,
+            again: true,
             _permit: permit,
         };
         self.publish(&again)
@@ -112,6 +125,8 @@ impl CommitDriver {
         self.send_outputs(epoch, refusals)?;
         self.log.drain().map_err(at(Step::Outputs))?;
         self.faults.at("outputs_sent")?;
+        // EP-12: outputs that were sent for what is not ours any more are aborted.
+        self.still_ours("before its offsets were sent")?;
         let clock = self.patience.clock.clone();
         let offsets_started = clock.elapsed();
         self.send_offsets(&epoch.entries)?;
@@ -129,6 +144,14 @@ impl CommitDriver {
             offsets_took,
             commit_took,
         })
+    }
+
+    /// EP-12: nothing more is sent for an assignment that was taken back.
+    fn still_ours(&self, when: &str) -> Result<(), Failure> {
+        if self.faults.broken("EP-12") {
+            return Ok(());
+        }
+        self.patience.still_ours(when).map_err(Failure::Run)
     }
 
     /// A refusal at delivery names the first output of a batch, and there may be many batches: each try after one waits for its outputs in
@@ -243,6 +266,9 @@ impl CommitDriver {
     /// EP-7: fenced by the broker's time-out or by another instance? The pointers tell, read without a session, which would fence the
     /// other one.
     fn on_fence(&mut self, epoch: &Durable, error: &LogError) -> Result<(), RuntimeError> {
+        if let Some(group) = self.group.clone() {
+            return self.on_fence_of_member(&group, error);
+        }
         let broken = self.faults.broken("EP-7");
         // A fence this late is the broker's own: it has timed the transaction out, however often that happens.
         let timed_out = self.patience.clock.elapsed() >= self.session.begun_at + self.transaction_timeout;
@@ -259,6 +285,22 @@ impl CommitDriver {
         }
     }
 
+    /// In group mode the name belongs to the group's member, and a member whose name was taken hears so with its next heartbeat. Whoever does
+    /// not hear it in time was timed out by the broker.
+    fn on_fence_of_member(&mut self, group: &Signals, error: &LogError) -> Result<(), RuntimeError> {
+        let clock = self.patience.clock.clone();
+        let end = clock.elapsed() + MEMBER_FENCE_WATCH;
+        while clock.elapsed() < end && !self.faults.broken("EP-7") {
+            if group.name_is_taken() {
+                return Err(RuntimeError::Fenced(error.to_string()));
+            }
+            self.patience.still_ours("watching the group after a fence")?;
+            clock.sleep(WATCH_STEP);
+        }
+        self.session.stale = true;
+        Ok(())
+    }
+
     /// Whether the committed pointer stays our own. Whoever has taken over commits a first epoch before it restores; it gets the time to
     /// do so, or we would fence it in turn and commit before it does. Fenced earlier than a time-out can be, somebody has taken over,
     /// and may take as long as a transaction; else nobody may be there, and waiting longer than a spare does would help nobody.
@@ -271,7 +313,8 @@ impl CommitDriver {
         };
         let end = clock.elapsed() + self.watch_for.max(patience);
         loop {
-            let verdict = after_unknown(&self.read_committed()?, &epoch.pointer, epoch.parent.as_ref());
+            let committed = self.read_committed()?;
+            let verdict = after_unknown(&self.in_doubt(&committed, Some(epoch)));
             if verdict == Verdict::Foreign || clock.elapsed() >= end {
                 return Ok(verdict != Verdict::Foreign);
             }
@@ -288,21 +331,46 @@ impl CommitDriver {
     pub(super) fn settle_session(&mut self, epoch: Option<&Durable>) -> Result<Verdict, RuntimeError> {
         self.open_session()?;
         let committed = self.read_committed()?;
-        let verdict = match (epoch, self.pointer.as_ref()) {
-            (Some(epoch), _) => after_unknown(&committed, &epoch.pointer, epoch.parent.as_ref()),
-            (None, Some(own)) => after_unknown(&committed, own, Some(own)),
-            (None, None) => Verdict::NotCommitted,
+        let nothing_committed = self.pointers.is_empty() && epoch.is_none();
+        let verdict = match self.in_doubt(&committed, epoch) {
+            _ if nothing_committed => Verdict::NotCommitted,
+            in_doubt => after_unknown(&in_doubt),
         };
         if epoch.is_some() {
             self.patience.metrics.in_doubt();
         }
         if verdict == Verdict::Foreign && !self.faults.broken("EP-7") {
-            return Err(RuntimeError::Fenced(format!(
-                "the committed pointer is {}",
-                pointer_text(&committed)
-            )));
+            let why = format!("the committed pointer is {}", pointer_text(&committed));
+            return Err(match self.group {
+                None => RuntimeError::Fenced(why),
+                // The group says whose turn it is; the pointers are read again.
+                Some(_) => RuntimeError::AssignmentLost(why),
+            });
         }
         Ok(verdict)
+    }
+
+    /// What is committed now for the partitions of an epoch, beside what was to be and what was before; without an epoch for all that this
+    /// instance answers for.
+    fn in_doubt<'a>(&self, committed: &'a [Committed], epoch: Option<&Durable>) -> Vec<InDoubt<'a>> {
+        let named = |c: &Committed, epoch: &Durable| {
+            let of = |e: &&CommitEntry| e.position.topic == c.topic && e.position.partition == c.partition;
+            let entry = epoch.entries.iter().find(of);
+            let pointer = entry.and_then(|e| Pointer::parse(e.pointer.as_bytes()).ok());
+            // In single mode what an epoch does not name must not be there at all.
+            pointer.or_else(|| self.group.is_none().then_some(epoch.pointer))
+        };
+        let in_doubt = |committed: &'a Committed| {
+            let shard = self.expected.groups.shard_of_partition(committed.partition);
+            let parent = self.pointers.get(&shard).copied();
+            let published = epoch.map_or(parent, |epoch| named(committed, epoch))?;
+            Some(InDoubt {
+                committed,
+                published,
+                parent,
+            })
+        };
+        committed.iter().filter_map(in_doubt).collect()
     }
 
     /// Whether consumers have joined the stage's group; tried again until it works.

@@ -17,6 +17,8 @@ pub(super) struct Restore<'a> {
     pub backends: &'a dyn BackendFactory,
     pub faults: &'a Faults,
     pub progress: &'a Progress,
+    /// Asked between two sections: an error ends the restore.
+    pub go_on: &'a (dyn Fn() -> Result<(), RuntimeError> + Sync),
 }
 
 impl Restore<'_> {
@@ -52,7 +54,7 @@ impl Restore<'_> {
     }
 
     /// One shard: from its local copy where that lies on the chain, else from empty. A damaged copy is thrown away.
-    fn shard(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
+    pub fn shard(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
         match self.catch_up(shard, target) {
             Err(RuntimeError::LocalCopy(StateError::Damaged { reason, .. })) => {
                 tracing::warn!(%shard, %reason, "local copy damaged, thrown away");
@@ -77,6 +79,7 @@ impl Restore<'_> {
                 epoch: link.epoch,
                 footer: link.footer,
             };
+            (self.go_on)()?;
             backend.apply(&mut section.changes.iter(), &applied)?;
             self.faults.at("mid_restore")?;
             self.progress.add_replayed();

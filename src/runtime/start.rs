@@ -3,6 +3,7 @@ use super::backoff::Patience;
 use super::commit::{CommitDriver, Session};
 use super::epoch::Standing;
 use super::error::RuntimeError;
+use super::group;
 use super::instance::Instance;
 use super::outbox::{Outbox, Outboxes};
 use super::patient_store::PatientStore;
@@ -20,7 +21,7 @@ use crate::checkpoint::protocol::{
 use crate::checkpoint::store::Layout;
 use crate::operator::process::StateDecl;
 use crate::sink::{Committed, Log, OutboxSink};
-use crate::source::SourceError;
+use crate::source::{Membership, SourceError};
 use crate::state::{Backend, BackendFactory, StateId};
 use crate::topology::BuiltSink;
 use crate::types::{KeyGroups, Position, Shard, TopicInfo};
@@ -31,6 +32,8 @@ use std::time::Duration;
 
 /// What lasts over runs that begin again in place.
 pub(super) struct Prepared {
+    /// Group mode, until the group is joined.
+    pub membership: Option<Box<dyn Membership>>,
     pub groups: KeyGroups,
     pub topics: Vec<TopicInfo>,
     pub layout: Layout,
@@ -53,6 +56,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let instance = Instance::lock(&runtime.config.state_dir)?;
     runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience(runtime)));
     let topics = topics(runtime)?;
+    let name = group::prepare(runtime, &instance, &topics)?;
     let config = runtime.config.clone();
     let shards = config.shards;
     let g = config
@@ -74,7 +78,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         partitions: topics.iter().flat_map(partitions).collect(),
         targets: topology.log_targets(),
         producer_bytes: config.budget().producer_bytes,
-        instance: None,
+        instance: name,
     };
     let factory = runtime
         .log
@@ -90,7 +94,9 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         .join(format!("{}-{:016x}", stage.group(), identity.store));
     let backends = open_backends(runtime, &local)?;
     let outboxes = Some(take_outboxes(runtime));
+    let membership = runtime.group.membership(&stage)?;
     Ok(Prepared {
+        membership,
         groups,
         topics,
         layout,
@@ -176,6 +182,7 @@ pub(super) fn patience(runtime: &Runtime) -> Patience {
         clock: runtime.clock.clone(),
         stop: runtime.stop.clone(),
         metrics: runtime.metrics.clone(),
+        group: runtime.group.signals(),
     }
 }
 
@@ -204,7 +211,12 @@ pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result
     result
 }
 
-fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instance: Instance) -> CommitDriver {
+pub(super) fn driver(
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+    log: Box<dyn Log>,
+    instance: Instance,
+) -> CommitDriver {
     let topology = &runtime.topology;
     CommitDriver {
         log,
@@ -217,7 +229,7 @@ fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instanc
             topology: topology.fingerprint,
             groups: prepared.groups,
             topics: prepared.topics.clone(),
-            states: new_states(runtime, &[]),
+            states: new_states(&topology.states, &[]),
         },
         instance,
         backends: Vec::new(),
@@ -230,7 +242,8 @@ fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instanc
         refusal_retries_max: runtime.config.refusal_retries_max,
         session: Session::none(),
         links: BTreeMap::new(),
-        pointer: None,
+        pointers: BTreeMap::new(),
+        group: runtime.group.signals(),
         positions: BTreeMap::new(),
         first_sequence: 0,
         committed_at: Duration::ZERO,
@@ -238,10 +251,10 @@ fn driver(runtime: &Runtime, prepared: &mut Prepared, log: Box<dyn Log>, instanc
 }
 
 /// The topology's states with their ids: known ones keep theirs, also those that the topology has no more; new ones get the next.
-fn new_states(runtime: &Runtime, known: &[StateInfo]) -> Vec<StateInfo> {
+pub(super) fn new_states(declared: &[StateDecl], known: &[StateInfo]) -> Vec<StateInfo> {
     let mut states = known.to_vec();
     let mut next = known.iter().map(|s| s.id).max().unwrap_or(0) + 1;
-    for decl in &runtime.topology.states {
+    for decl in declared {
         match states
             .iter_mut()
             .find(|s| s.operator == decl.operator && s.name == decl.name)
@@ -278,7 +291,7 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     driver
         .outboxes
         .open(&prepared.identity, &driver.expected, &driver.patience)?;
-    let Some(standing) = take_the_name(runtime, prepared, driver)? else {
+    let Some(mut standing) = take_the_name(runtime, prepared, driver)? else {
         return Ok(());
     };
     let state_ids = driver
@@ -289,8 +302,9 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     let state_ids: HashMap<_, _> = state_ids.collect();
     Processing {
         driver,
-        standing,
+        standing: &mut standing,
         state_ids: Arc::new(state_ids),
+        until: &|| false,
     }
     .run(runtime)
 }
@@ -395,7 +409,7 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
     }
 }
 
-fn start_positions(runtime: &mut Runtime) -> Result<Vec<Position>, RuntimeError> {
+pub(super) fn start_positions(runtime: &mut Runtime) -> Result<Vec<Position>, RuntimeError> {
     let patience = patience(runtime);
     let mut positions = Vec::new();
     for built in &mut runtime.topology.sources {
@@ -444,8 +458,8 @@ fn resume(
     let object = ObjectReader::open(runtime.store.as_ref(), &path, Some(pointer.footer))
         .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
     let known = &object.header().states;
-    check_renamed(runtime, known)?;
-    driver.expected.states = new_states(runtime, known);
+    check_renamed(&runtime.topology.states, known)?;
+    driver.expected.states = new_states(&runtime.topology.states, known);
     // States that are new begin empty: no object knows them.
     let mut expected = driver.expected.clone();
     expected.states.truncate(known.len());
@@ -460,7 +474,7 @@ fn resume(
         .map(|(shard, state)| (*shard, state.clone()))
         .collect();
     driver.links = resolved.links().into_iter().collect();
-    driver.pointer = Some(pointer);
+    driver.name_all(pointer);
     let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
     driver.positions = resolved.positions().iter().map(by_partition).collect();
     // Before the restore, which may take long: whoever was fenced must not find its own pointer and take the name back (EP-7).
@@ -470,6 +484,7 @@ fn resume(
         backends: prepared.backends.as_ref(),
         faults: &runtime.faults,
         progress: &runtime.progress,
+        go_on: &|| Ok(()),
     };
     driver.backends = restore.all(&shards)?;
     for (shard, state) in &shards {
@@ -488,8 +503,7 @@ fn resume(
 
 /// States may be added, and may rest while the topology does not have them. Both at once looks like a state under another name, which would
 /// begin empty.
-fn check_renamed(runtime: &Runtime, known: &[StateInfo]) -> Result<(), RuntimeError> {
-    let declared = &runtime.topology.states;
+pub(super) fn check_renamed(declared: &[StateDecl], known: &[StateInfo]) -> Result<(), RuntimeError> {
     let same = |info: &StateInfo, decl: &StateDecl| info.operator == decl.operator && info.name == decl.name;
     let gone = known.iter().find(|info| !declared.iter().any(|decl| same(info, decl)));
     let new = declared.iter().find(|decl| !known.iter().any(|info| same(info, decl)));

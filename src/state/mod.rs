@@ -42,6 +42,14 @@ pub enum StateError {
         /// What was found.
         reason: String,
     },
+    /// State of a shard that this instance does not own (group mode).
+    #[error(
+        "state of shard {shard} was asked for, which this instance does not own; nothing of the epoch is committed; report this, it is a bug"
+    )]
+    NotOwned {
+        /// The shard.
+        shard: u32,
+    },
     /// The machine: disk full, no permission.
     #[error("local state of shard {shard} at {path}: {reason}")]
     Io {

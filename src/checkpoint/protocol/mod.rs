@@ -11,6 +11,8 @@ mod start;
 mod tests;
 
 pub use fencing::{Fence, SpareDecision, SpareFacts, after_fence, spare};
-pub use publish::{Claim, CommitPermit, PublishFacts, SLOW, Verdict, after_unknown, may_publish, needs_new_session};
+pub use publish::{
+    Claim, CommitPermit, InDoubt, PublishFacts, SLOW, Verdict, after_unknown, may_publish, needs_new_session,
+};
 pub use refusal::Refusal;
 pub use start::{Expected, Identity, Start, StartFacts, check_object, check_origin, check_positions, decide_start};

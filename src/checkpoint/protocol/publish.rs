@@ -73,25 +73,41 @@ pub enum Verdict {
     Foreign,
 }
 
-/// Decides what became of `published` from what is committed now, read stable after a new session has fenced the old one (EP-5).
-/// `parent` is the pointer that was committed before it; None before genesis.
+/// A partition whose commit is in doubt.
+#[derive(Debug, Clone, Copy)]
+pub struct InDoubt<'a> {
+    /// What is committed for it now, read stable after a new session has fenced the old one.
+    pub committed: &'a Committed,
+    /// The pointer that was to be committed.
+    pub published: Pointer,
+    /// The one that was committed before; None before genesis.
+    pub parent: Option<Pointer>,
+}
+
+impl InDoubt<'_> {
+    fn names(&self, pointer: &Pointer) -> bool {
+        let found = self.committed.metadata.as_deref().and_then(|m| Pointer::parse(m).ok());
+        self.committed.offset.is_some() && found.as_ref() == Some(pointer)
+    }
+
+    fn untouched(&self) -> bool {
+        match &self.parent {
+            Some(parent) => self.names(parent),
+            None => self.committed.offset.is_none() && self.committed.metadata.is_none(),
+        }
+    }
+}
+
+/// Decides what became of a commit (EP-5) from all the partitions that it named.
 ///
-/// Only all partitions together tell: a mixture is nobody's commit of this epoch, as is nothing at all.
+/// Only all of them together tell: a mixture is nobody's commit of this epoch, as is nothing at all.
 #[must_use]
-pub fn after_unknown(committed: &[Committed], published: &Pointer, parent: Option<&Pointer>) -> Verdict {
-    let names = |pointer: &Pointer| {
-        let matches = |c: &Committed| {
-            let found = c.metadata.as_deref().and_then(|m| Pointer::parse(m).ok());
-            c.offset.is_some() && found.as_ref() == Some(pointer)
-        };
-        committed.iter().all(matches)
-    };
-    let untouched = || committed.iter().all(|c| c.offset.is_none() && c.metadata.is_none());
-    if committed.is_empty() {
+pub fn after_unknown(partitions: &[InDoubt<'_>]) -> Verdict {
+    if partitions.is_empty() {
         Verdict::Foreign
-    } else if names(published) {
+    } else if partitions.iter().all(|p| p.names(&p.published)) {
         Verdict::Committed
-    } else if parent.map_or_else(untouched, names) {
+    } else if partitions.iter().all(InDoubt::untouched) {
         Verdict::NotCommitted
     } else {
         Verdict::Foreign

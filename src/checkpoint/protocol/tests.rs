@@ -413,10 +413,19 @@ fn ep_3_an_epoch_is_published_only_on_top_of_the_one_it_was_built_on() {
     assert!(may_publish(&twice).is_err());
 }
 
+fn outcome(committed: &[Committed], published: Pointer, parent: Option<Pointer>) -> Verdict {
+    let in_doubt = |committed| InDoubt {
+        committed,
+        published,
+        parent,
+    };
+    after_unknown(&committed.iter().map(in_doubt).collect::<Vec<_>>())
+}
+
 #[test]
 fn ep_5_an_unknown_outcome_is_decided_by_all_pointers_together() {
     let (n, parent) = (pointer(6), pointer(5));
-    let decide = |committed: &[Committed]| after_unknown(committed, &n, Some(&parent));
+    let decide = |committed: &[Committed]| outcome(committed, n, Some(parent));
     assert_eq!(decide(&[at(0, 6), at(1, 6)]), Verdict::Committed);
     assert_eq!(decide(&[at(0, 5), at(1, 5)]), Verdict::NotCommitted);
     for foreign in [
@@ -437,7 +446,7 @@ fn ep_5_an_unknown_outcome_is_decided_by_all_pointers_together() {
 
 #[test]
 fn ep_5_before_genesis_nothing_committed_means_not_committed() {
-    let decide = |committed: &[Committed]| after_unknown(committed, &pointer(1), None);
+    let decide = |committed: &[Committed]| outcome(committed, pointer(1), None);
     assert_eq!(decide(&[nothing(0), nothing(1)]), Verdict::NotCommitted);
     assert_eq!(decide(&[at(0, 1), at(1, 1)]), Verdict::Committed);
     assert_eq!(decide(&[at(0, 1), nothing(1)]), Verdict::Foreign);

@@ -10,6 +10,9 @@ pub mod memory;
 pub mod rocksdb;
 #[cfg(test)]
 mod tests;
+mod unowned;
+
+pub use unowned::Unowned;
 
 /// The committed section that a backend equals, recorded in the same atomic write as its changes (EP-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,243 @@
+//! Group mode: the instances of a consumer group share a stage's partitions (EP-7, EP-10, EP-12).
+//!
+//! Each partition is a shard. The group gives an instance an *assignment*; what this instance does for it, from reading the pointers to the
+//! last commit, is a *hold*, and nothing of a hold outlives it: lanes, channels, typed maps, barriers and shares are made anew for the next
+//! one, so that no record, entry or share of an old assignment can reach a new one. What remains are the local copies on disk, and they
+//! equal a committed section.
+//!
+//! ```text
+//! member's thread:  join, poll ---- Assigned ---+            +---- TakenBack, and its time -----> release
+//! driver:                                       +-> hold: pointers -> restore -> [records flow] -> last epoch, or dropped
+//! ```
+mod hold;
+mod member;
+mod settle;
+mod signals;
+
+pub(super) use signals::Signals;
+
+use self::hold::{Ended, Hold};
+use self::member::{Decision, Member};
+use super::start::{self, Prepared};
+use super::{MembershipFactory, REOPENS_MAX, RESTARTS_MAX, Runtime, RuntimeError, StageInfo};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::commit::CommitDriver;
+use crate::runtime::instance::Instance;
+use crate::runtime::progress::Phase;
+use crate::source::{Membership, MembershipError};
+use crate::state::StateError;
+use crate::topology::BuiltSink;
+use crate::types::{Assignment, Clock, Shard, TopicInfo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the driver waits for a decision of the group before it looks at a stop.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Single or group mode, with what group mode needs.
+pub(super) enum Group {
+    Single,
+    Group {
+        factory: Option<MembershipFactory>,
+        signals: Arc<Signals>,
+    },
+}
+
+impl Group {
+    pub(super) fn joining(factory: MembershipFactory, clock: Arc<dyn Clock>) -> Group {
+        Group::Group {
+            factory: Some(factory),
+            signals: Arc::new(Signals::new(clock)),
+        }
+    }
+
+    pub(super) fn with_clock(&mut self, clock: &Arc<dyn Clock>) {
+        if let Group::Group { signals, .. } = self {
+            *signals = Arc::new(Signals::new(clock.clone()));
+        }
+    }
+
+    pub(super) fn signals(&self) -> Option<Arc<Signals>> {
+        match self {
+            Group::Single => None,
+            Group::Group { signals, .. } => Some(signals.clone()),
+        }
+    }
+
+    /// The membership, in group mode; not joined yet.
+    pub(super) fn membership(&mut self, stage: &StageInfo) -> Result<Option<Box<dyn Membership>>, RuntimeError> {
+        match self {
+            Group::Single => Ok(None),
+            Group::Group { factory, .. } => {
+                let factory = factory
+                    .take()
+                    .ok_or_else(|| RuntimeError::CannotGoOn("this runtime has run".to_owned()))?;
+                factory(stage).map(Some).map_err(ended)
+            }
+        }
+    }
+}
+
+fn ended(error: MembershipError) -> RuntimeError {
+    match error {
+        MembershipError::NameTaken(why) => RuntimeError::Fenced(why),
+        MembershipError::Retriable(why) | MembershipError::Fatal(why) => RuntimeError::CannotGoOn(why),
+    }
+}
+
+/// What group mode asks of a job, checked before anything is touched; sets the number of shards and gives the instance's name. None in
+/// single mode.
+pub(super) fn prepare(
+    runtime: &mut Runtime,
+    instance: &Instance,
+    topics: &[TopicInfo],
+) -> Result<Option<String>, RuntimeError> {
+    if matches!(runtime.group, Group::Single) {
+        return Ok(None);
+    }
+    let refused = |why: String| Err(RuntimeError::CannotGoOn(why));
+    let outbox = |(id, sink): &(String, BuiltSink)| matches!(sink, BuiltSink::Outbox(_)).then(|| id.clone());
+    if let Some(id) = runtime.topology.sinks.iter().find_map(outbox) {
+        return refused(format!(
+            "sink {id} is delivered from the outbox, which one instance does for all shards: run the job in single mode"
+        ));
+    }
+    let Some(first) = topics.first() else {
+        return refused("group mode needs a source".to_owned());
+    };
+    if let Some(other) = topics.iter().find(|t| t.partitions != first.partitions) {
+        return refused(format!(
+            "topic {} has {} partitions and topic {} has {}: what is read into one state has to be partitioned alike, so that a key of both \
+             lies on the same partition; give both as many, or run the job in single mode",
+            first.topic, first.partitions, other.topic, other.partitions
+        ));
+    }
+    runtime.config.shards = first.partitions;
+    instance.name(runtime.config.instance.as_deref()).map(Some)
+}
+
+/// Runs a job in group mode until a stop, or until something ends it.
+pub(super) fn run(
+    runtime: &mut Runtime,
+    prepared: &mut Prepared,
+    membership: Box<dyn Membership>,
+) -> Result<(), RuntimeError> {
+    let (Some(log), Some(instance), Some(signals)) =
+        (prepared.log.take(), prepared.instance.take(), runtime.group.signals())
+    else {
+        return Err(RuntimeError::CannotGoOn("this runtime has run".to_owned()));
+    };
+    let mut driver = start::driver(runtime, prepared, log, instance);
+    let limits = (runtime.config.revoke_budget, runtime.config.stall_after);
+    let member = Member::start(membership, &signals, limits)?;
+    let result = Holder {
+        runtime,
+        prepared,
+        driver: &mut driver,
+        member: &member,
+        damages: 0,
+        reopens: 0,
+    }
+    .until_stopped();
+    runtime.progress.set_phase(Phase::Stopped);
+    driver.log.close();
+    // After a failure the partitions are wanted back by the restart that follows.
+    member.close(runtime.config.leave_group && result.is_ok());
+    result
+}
+
+/// Holds one assignment after the other.
+struct Holder<'a> {
+    runtime: &'a mut Runtime,
+    prepared: &'a Prepared,
+    driver: &'a mut CommitDriver,
+    member: &'a Member,
+    damages: u32,
+    reopens: u32,
+}
+
+impl Holder<'_> {
+    fn until_stopped(&mut self) -> Result<(), RuntimeError> {
+        loop {
+            self.runtime.progress.set_phase(Phase::Restoring);
+            self.runtime.metrics.state(0);
+            let Some(assignment) = self.next_assignment()? else {
+                return Ok(());
+            };
+            if self.until_taken_back(&assignment)? == Ended::Stopped {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for an assignment; None when a stop came first.
+    fn next_assignment(&mut self) -> Result<Option<Assignment>, RuntimeError> {
+        loop {
+            self.member.signals.tick();
+            match self.member.next(TICK) {
+                Some(Decision::Assigned(assignment)) => return Ok(Some(assignment)),
+                Some(Decision::TakenBack) => self.member.signals.settle(),
+                Some(Decision::Failed(error)) => return Err(ended(error)),
+                None if self.runtime.stop.asked() => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
+    /// Holds an assignment, again from its pointers when something in this process went wrong with it.
+    fn until_taken_back(&mut self, assignment: &Assignment) -> Result<Ended, RuntimeError> {
+        let mut backoff = start::patience(self.runtime).backoff("hold");
+        loop {
+            let before = self.runtime.progress.barriers();
+            let held = Hold::new(self.runtime, self.prepared, self.driver, self.member, assignment).run();
+            if self.runtime.progress.barriers() > before {
+                backoff = start::patience(self.runtime).backoff("hold");
+                (self.damages, self.reopens) = (0, 0);
+            }
+            match held {
+                Ok(ended) => return Ok(ended),
+                Err(error) => self.again(error, &mut backoff)?,
+            }
+            if self.member.signals.end_of_work() {
+                return Ok(Ended::TakenBack);
+            }
+        }
+    }
+
+    /// Whether, and when, to begin again in place.
+    fn again(&mut self, error: RuntimeError, backoff: &mut Backoff) -> Result<(), RuntimeError> {
+        let taken_back = self.member.signals.end_of_work();
+        match error {
+            RuntimeError::AssignmentLost(why) => {
+                tracing::warn!(why, "the assignment is dropped");
+                // The group tells soon, or the pointers are read again.
+                if taken_back {
+                    return Ok(());
+                }
+                quietly(backoff.wait(&why))
+            }
+            RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path }) if self.damages < RESTARTS_MAX => {
+                tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
+                self.damages += 1;
+                Ok(self.prepared.backends.wipe(Shard(shard))?)
+            }
+            RuntimeError::LocalCopy(error @ StateError::Io { .. })
+                if self.reopens < REOPENS_MAX && !self.runtime.stop.asked() =>
+            {
+                self.reopens += 1;
+                quietly(backoff.wait(&format!("{error}; the local copies are opened anew")))
+            }
+            // What was being tried again was taken back meanwhile.
+            RuntimeError::Store(_) | RuntimeError::Restore(_) if taken_back => Ok(()),
+            error => Err(error),
+        }
+    }
+}
+
+/// A wait that was cut short because the assignment was taken back is no error.
+fn quietly(waited: Result<(), RuntimeError>) -> Result<(), RuntimeError> {
+    match waited {
+        Err(RuntimeError::AssignmentLost(_)) => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,45 @@
+//! Stands for the local copies of shards that other instances own (group mode).
+use super::{Applied, Backend};
+use crate::state::StateError;
+use crate::state::changes::Change;
+use crate::types::Shard;
+
+/// Answers every access with an error: a record of a shard that is not ours must never find a state that looks empty.
+#[derive(Debug, Clone, Copy)]
+pub struct Unowned {
+    shard: Shard,
+}
+
+impl Unowned {
+    /// In place of this shard's copy.
+    #[must_use]
+    pub fn new(shard: Shard) -> Unowned {
+        Unowned { shard }
+    }
+
+    fn refused<T>(&self) -> Result<T, StateError> {
+        Err(StateError::NotOwned { shard: self.shard.0 })
+    }
+}
+
+impl Backend for Unowned {
+    fn get_many(&self, _: &[&[u8]], _: &mut Vec<Option<Vec<u8>>>) -> Result<(), StateError> {
+        self.refused()
+    }
+    fn apply(&self, _: &mut dyn Iterator<Item = Change<'_>>, _: &Applied) -> Result<(), StateError> {
+        self.refused()
+    }
+    fn applied(&self) -> Result<Option<Applied>, StateError> {
+        self.refused()
+    }
+    fn scan(&self, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StateError> {
+        self.refused()
+    }
+    fn damaged(&self, _: String) -> StateError {
+        StateError::NotOwned { shard: self.shard.0 }
+    }
+    fn flush(&self) -> Result<(), StateError> {
+        // There is nothing to write.
+        Ok(())
+    }
+}
