@@ -1,6 +1,7 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
 mod exit_codes;
 mod fencing;
+mod group;
 mod invariants;
 mod lanes;
 mod operators;

@@ -55,6 +55,27 @@ struct Arguments {
     /// How often an idle stage commits its pointer again.
     #[arg(long, default_value_t = 600_000)]
     recommit_ms: u64,
+    /// Group mode: instances share the partitions.
+    #[arg(long)]
+    group: bool,
+    /// This instance's name in the group.
+    #[arg(long)]
+    instance: Option<String>,
+    /// A stop leaves the group.
+    #[arg(long)]
+    leave: bool,
+    #[arg(long, default_value_t = 10_000)]
+    session_timeout_ms: u64,
+    #[arg(long, default_value_t = 60_000)]
+    max_poll_interval_ms: u64,
+    #[arg(long, default_value_t = 1_000)]
+    revoke_budget_ms: u64,
+    /// Without a sign of life for so long the group is not polled any more.
+    #[arg(long, default_value_t = 10_000)]
+    stall_after_ms: u64,
+    /// murmur2, crc32 or unknown.
+    #[arg(long, default_value = "murmur2")]
+    partitioner: String,
     /// Keyed lanes.
     #[arg(long, default_value_t = 2)]
     lanes: u32,
@@ -151,6 +172,10 @@ fn config(arguments: &Arguments) -> Config {
     config.accept_lost_pointers = arguments.accept_lost_pointers;
     config.transaction_timeout = Duration::from_millis(arguments.transaction_timeout_ms);
     config.recommit_interval = Duration::from_millis(arguments.recommit_ms);
+    config.instance.clone_from(&arguments.instance);
+    config.leave_group = arguments.leave;
+    config.revoke_budget = Duration::from_millis(arguments.revoke_budget_ms);
+    config.stall_after = Duration::from_millis(arguments.stall_after_ms);
     if arguments.at_least_once {
         config.guarantee = Guarantee::AtLeastOnce;
     }
