@@ -1,4 +1,8 @@
 //! Settings of the Kafka connector.
+mod group;
+
+pub use group::GroupTimeouts;
+
 use crate::error::KafkaError;
 use crate::ffi::check_property;
 use keyfold::testing::faults::Faults;
@@ -40,10 +44,11 @@ const PREFETCH_KIB_MIN: usize = 16;
 const BATCH_BYTES: usize = 1_000_000;
 
 const ONE_TRUTH: &str = "Keyfold commits offsets itself, together with the state that belongs to them";
+const TIMEOUTS: &str = "it is a setting of group mode: GroupTimeouts";
 const CALLBACK: &str = "it takes a pointer, not a text";
 
 /// Refused whatever the value, with the reason.
-const REFUSED: [(&str, &str); 47] = [
+const REFUSED: [(&str, &str); 50] = [
     ("bootstrap.servers", "the brokers are given once, to KafkaConfig::new"),
     (
         "metadata.broker.list",
@@ -88,8 +93,11 @@ const REFUSED: [(&str, &str); 47] = [
     ),
     (
         "partition.assignment.strategy",
-        "shards follow the partitions that Keyfold assigns",
+        "a shard is what the range assignor gives together: the same partition of every topic",
     ),
+    ("session.timeout.ms", TIMEOUTS),
+    ("heartbeat.interval.ms", TIMEOUTS),
+    ("max.poll.interval.ms", TIMEOUTS),
     ("topic.blacklist", "topics would be left out without an error"),
     (
         "transactional.id",
@@ -252,11 +260,16 @@ impl KafkaConfig {
         self.output_queue_bytes.get_or_insert(bytes);
     }
 
-    /// Protections that a test switches off: `break:EP-11` reads uncommitted records and jumps over gaps.
+    /// Protections that a test switches off: `break:EP-11` reads uncommitted records and jumps over gaps, `break:EP-7` sends offsets under
+    /// no generation.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> KafkaConfig {
         self.faults = faults;
         self
+    }
+
+    pub(crate) fn breaks(&self, protection: &str) -> bool {
+        self.faults.broken(protection)
     }
 
     /// librdkafka's name of a topic's partitioner.
@@ -279,7 +292,7 @@ impl KafkaConfig {
     /// For reading `partitions` partitions.
     pub(crate) fn source_properties(&self, group: &str, partitions: usize) -> Vec<(String, String)> {
         let kib = (self.prefetch_bytes / 1024 / partitions.max(1)).max(PREFETCH_KIB_MIN);
-        let broken = self.faults.broken("EP-11");
+        let broken = self.breaks("EP-11");
         let mut properties = self.consumer_properties(&[("fetch.queue.backoff.ms", "10".into())], group);
         put(
             &mut properties,

@@ -1,7 +1,7 @@
 //! What a failure of the client means: the table of error classes, in one place.
 use crate::ffi::{Code, DeliveryFailure, Failure};
 use keyfold::sink::{LogError, LogErrorKind};
-use keyfold::source::SourceError;
+use keyfold::source::{MembershipError, SourceError};
 
 /// A setting, topic or cluster that cannot be used as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +107,44 @@ pub(crate) fn transaction_error(context: &str, failure: &Failure) -> LogError {
     };
     log_error(kind, context, &failure.text)
 }
+
+/// A failed transactional call of a member of the group, whose offsets carry an assignment. That the coordinator refuses this assignment is
+/// no error of the cluster or of the configuration, as it is in single mode.
+pub(crate) fn member_transaction_error(context: &str, failure: &Failure, instance: &str) -> LogError {
+    match failure.code {
+        Code::IllegalGeneration | Code::UnknownMemberId | Code::RebalanceInProgress | Code::StaleMemberEpoch => {
+            log_error(LogErrorKind::StaleAssignment, context, &failure.text)
+        }
+        Code::FencedInstanceId => {
+            let reason = format!("{}; {}", failure.text, name_remedy(instance));
+            log_error(LogErrorKind::NameTaken, context, &reason)
+        }
+        _ => transaction_error(context, failure),
+    }
+}
+
+/// What has happened to the membership `context` of `instance`. None for what needs no answer: a rebalance event follows.
+pub(crate) fn membership_error(context: &str, failure: &Failure, instance: &str) -> Option<MembershipError> {
+    let text = format!("{context}: {}", failure.text);
+    match failure.code {
+        Code::FencedInstanceId => Some(MembershipError::NameTaken(format!("{text}; {}", name_remedy(instance)))),
+        Code::PollExceeded => None,
+        Code::InvalidSessionTimeout => Some(MembershipError::Fatal(format!("{text}; {SESSION_REMEDY}"))),
+        Code::InconsistentGroupProtocol => Some(MembershipError::Fatal(format!("{text}; {GROUP_REMEDY}"))),
+        _ if failure.fatal || is_hopeless(failure) => Some(MembershipError::Fatal(text)),
+        _ => Some(MembershipError::Retriable(text)),
+    }
+}
+
+fn name_remedy(instance: &str) -> String {
+    format!(
+        "another process has joined under the name {instance}: one of the two has to end; give each instance a state directory or a \
+         setting `instance` of its own"
+    )
+}
+
+const SESSION_REMEDY: &str = "the broker does not take this session timeout: choose GroupTimeouts::session between its \
+     group.min.session.timeout.ms and group.max.session.timeout.ms";
 
 /// A stable read is held back although the coordinator answers.
 pub(crate) const UNDECIDED: &str = "the broker holds them back: a transaction over them has no end yet. It gets one within its \

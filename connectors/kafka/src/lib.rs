@@ -1,7 +1,8 @@
 //! Kafka as Keyfold's source and log.
 //!
 //! * [`KafkaConfig`]: brokers and librdkafka's own properties, without those that would break a guarantee (EP-11).
-//! * [`KafkaSource`]: reads a topic in single mode: every partition assigned by explicit offset, no subscription, no commit.
+//! * [`KafkaSource`]: reads partitions of a topic from explicit offsets: no subscription, no commit.
+//! * [`KafkaMembership`]: group mode's membership in the stage's consumer group, with [`GroupTimeouts`]; reads nothing.
 //! * [`kafka_target`]: names an output topic with the largest output that it takes.
 //! * [`KafkaLog`]: publishes an epoch in one transaction: outputs, offsets and pointers.
 //!
@@ -16,14 +17,17 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod log;
+mod member;
+mod pointers;
 mod reader;
 mod sender;
 mod sink;
 mod source;
 
-pub use config::KafkaConfig;
+pub use config::{GroupTimeouts, KafkaConfig};
 pub use error::KafkaError;
 pub use log::KafkaLog;
+pub use member::KafkaMembership;
 pub use sink::kafka_target;
 pub use source::{KafkaSource, StartAt};
 

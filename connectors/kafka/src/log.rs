@@ -4,13 +4,14 @@
 //! Delivery reports come by callback, not by event, so that commit and abort serve them themselves and never wait for another thread.
 use crate::config::KafkaConfig;
 use crate::eager::KafkaEagerSender;
-use crate::error::{METADATA_REMEDY, UNDECIDED, log_error, read_error, transaction_error};
-use crate::ffi::{Client, Code, Failure, Kind, List};
+use crate::error::{METADATA_REMEDY, UNDECIDED, log_error, member_transaction_error, read_error, transaction_error};
+use crate::ffi::{Client, Code, Failure, GroupMetadata, Kind, List};
+use crate::pointers::KafkaPointerReader;
 use crate::sender::{Sender, Targets};
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::runtime::{LogFactory, StageInfo};
 use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader};
-use keyfold::types::{Assignment, OutputRef};
+use keyfold::types::{Assignment, GroupMember, OutputRef};
 use std::time::{Duration, Instant};
 
 /// One question to the cluster. Longer than the broker's sweep of timed-out transactions (10 s) is left to the caller's next try.
@@ -25,11 +26,24 @@ pub struct KafkaLog {
     config: KafkaConfig,
     group: String,
     transactional_id: String,
+    /// Those of the stage; in group mode those of the assignment, once there is one.
     partitions: Vec<(String, i32)>,
     targets: Targets,
     transaction_timeout: Duration,
     session: Option<Session>,
     pointers: Option<Client>,
+    group_mode: Option<GroupMode>,
+}
+
+/// What only a member of a group has.
+struct GroupMode {
+    instance: String,
+    /// As whom offsets are sent; None before the first assignment.
+    member: Option<GroupMember>,
+    /// A partition of the stage, for a question that is only there to be answered.
+    any_partition: Vec<(String, i32)>,
+    /// Whether an owner in single mode may still hold the stage.
+    single_may_live: bool,
 }
 
 struct Session {
@@ -61,10 +75,12 @@ impl KafkaLog {
             transaction_timeout,
             session: None,
             pointers: None,
+            group_mode: None,
         }
     }
 
-    /// The log of a stage in single mode: group and transactional id are `<job>.<stage>`, so that a newcomer fences its predecessor.
+    /// The log of a stage. In single mode group and transactional id are `<job>.<stage>`, so that a newcomer fences its predecessor; in group
+    /// mode the id ends with the instance's name, and the first session fences an owner in single mode as well.
     /// Refuses a broker whose limit of metadata is too small for a pointer.
     ///
     /// # Errors
@@ -74,22 +90,22 @@ impl KafkaLog {
         stage: &StageInfo,
         transaction_timeout: Duration,
     ) -> Result<KafkaLog, LogError> {
-        let (group, partitions) = (stage.group(), stage.partitions.clone());
-        let mut log = KafkaLog::new(
-            config,
-            group.clone(),
-            group,
-            partitions,
-            Vec::new(),
-            transaction_timeout,
-        );
+        let (group, id) = (stage.group(), stage.transactional_id());
+        let partitions = stage.partitions.clone();
+        let mut log = KafkaLog::new(config, group, id, partitions, Vec::new(), transaction_timeout);
+        log.group_mode = stage.instance.clone().map(|instance| GroupMode {
+            instance,
+            member: None,
+            any_partition: stage.partitions.iter().take(1).cloned().collect(),
+            single_may_live: true,
+        });
         log.targets.clone_from(&stage.targets);
         log.config.output_queue_budget(stage.producer_bytes);
         log.check_metadata_limit(Pointer::MAX_LEN)?;
         Ok(log)
     }
 
-    /// [`KafkaLog::of_stage`] for [`keyfold::runtime::Runtime::single`].
+    /// [`KafkaLog::of_stage`] for the runtime.
     #[must_use]
     pub fn factory(config: &KafkaConfig, transaction_timeout: Duration) -> LogFactory {
         let config = config.clone();
@@ -154,8 +170,74 @@ impl KafkaLog {
         self.transaction_timeout * 2 + Duration::from_secs(5)
     }
 
-    fn init(&self, client: &Client) -> Result<(), LogError> {
-        let context = format!("init_transactions of {}", self.transactional_id);
+    /// What a failed transactional call means, to a member of a group or to the only owner.
+    fn failed(&self, context: &str, failure: &Failure) -> LogError {
+        match &self.group_mode {
+            Some(mode) => member_transaction_error(context, failure, &mode.instance),
+            None => transaction_error(context, failure),
+        }
+    }
+
+    /// Ends an owner in single mode, once: it commits with generation -1, which a classic group accepts in a transaction even when it has
+    /// members, so no generation keeps it out. Its transactional id does. Two instances that do so at once may fence each other here, and
+    /// either way nobody else is left.
+    fn fence_single_owner(&mut self) -> Result<(), LogError> {
+        let (id, timeout) = (self.group.clone(), self.transaction_timeout);
+        if !self.group_mode.as_ref().is_some_and(|m| m.single_may_live) {
+            return Ok(());
+        }
+        let properties = self.config.transactional_properties(&id, timeout, usize::MAX);
+        let made = |f: Failure| log_error(LogErrorKind::Fatal, "make a kafka producer", &f.text);
+        let client = Client::new(Kind::Producer, &properties).map_err(made)?;
+        match self.init(&client, &id) {
+            Err(error) if error.kind != LogErrorKind::Fenced => return Err(error),
+            _ => {}
+        }
+        if let Some(mode) = &mut self.group_mode {
+            mode.single_may_live = false;
+        }
+        Ok(())
+    }
+
+    /// As whom offsets are sent. What a group would accept without a look never goes out for a member (EP-7).
+    fn sent_as(&self) -> Result<GroupMetadata, LogError> {
+        let context = format!("send offsets of group {}", self.group);
+        let refused = |reason: &str| log_error(LogErrorKind::Fatal, &context, reason);
+        let of_nobody = || GroupMetadata::of_nobody(&self.group).map_err(|f| refused(&f.text));
+        let Some(mode) = self.group_mode.as_ref().filter(|_| !self.config.breaks("EP-7")) else {
+            return of_nobody();
+        };
+        let Some(member) = &mode.member else {
+            return Err(refused("nothing is assigned: there is nobody to send them as"));
+        };
+        let sent_as = GroupMetadata::of_member(&self.group, member.generation, &member.id, &member.instance)
+            .map_err(|f| refused(&f.text))?;
+        // Read back from what is sent.
+        check_identity(&context, sent_as.generation(), &sent_as.member_id())?;
+        Ok(sent_as)
+    }
+
+    /// A producer that asks for the group's coordinator before there is one (the first job of a new cluster) is answered "not
+    /// available" and then waits for ever (rd_kafka_coord_req_fsm). The consumer goes on asking, so it asks first.
+    fn ask_first(&mut self) -> Result<(), LogError> {
+        match &self.group_mode {
+            None if self.partitions.is_empty() => Ok(()),
+            None => self.committed().map(drop),
+            // Any answer will do. One that is stable would wait for the transactions of other instances.
+            Some(mode) if mode.any_partition.is_empty() => Ok(()),
+            Some(mode) => self.glance_at(&mode.any_partition).map(drop),
+        }
+    }
+
+    fn glance_at(&self, partitions: &[(String, i32)]) -> Result<Vec<Committed>, LogError> {
+        let properties = self.config.glance_properties(&self.group);
+        let client = Client::new(Kind::Consumer, &properties)
+            .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?;
+        read_offsets(&client, &self.group, partitions, ASK_WITHIN)
+    }
+
+    fn init(&self, client: &Client, id: &str) -> Result<(), LogError> {
+        let context = format!("init_transactions of {id}");
         let end = Instant::now() + self.end_within();
         let mut wait = BACK_OFF.0;
         loop {
@@ -214,8 +296,20 @@ impl KafkaLog {
     }
 }
 
+/// Refuses an identity under which a classic group takes offsets from anybody (EP-7).
+fn check_identity(context: &str, generation: i32, member: &str) -> Result<(), LogError> {
+    if generation >= 0 && !member.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "generation {generation} and member id \"{member}\" are no identity: the group would accept them without a look; wait for \
+         the next assignment"
+    );
+    Err(log_error(LogErrorKind::Fatal, context, &reason))
+}
+
 /// What is committed, as the client's isolation level tells it.
-fn read_offsets(
+pub(crate) fn read_offsets(
     client: &Client,
     group: &str,
     partitions: &[(String, i32)],
@@ -264,8 +358,7 @@ fn no_session() -> LogError {
 }
 
 /// A commit or abort that ran out of time: what became of it is unknown.
-fn end_error(context: &str, failure: &Failure) -> LogError {
-    let error = transaction_error(context, failure);
+fn end_error(error: LogError, failure: &Failure) -> LogError {
     let timed_out = matches!(failure.code, Code::OperationTimedOut | Code::MessageTimedOut);
     if error.kind == LogErrorKind::Retriable && timed_out {
         return LogError {
@@ -279,17 +372,14 @@ fn end_error(context: &str, failure: &Failure) -> LogError {
 impl Log for KafkaLog {
     fn open_session(&mut self) -> Result<(), LogError> {
         self.session = None;
+        self.fence_single_owner()?;
         let (id, timeout) = (&self.transactional_id, self.transaction_timeout);
         let batch = self.batch_bytes();
         let properties = self.config.transactional_properties(id, timeout, batch);
         let patience = timeout + Duration::from_secs(5);
         let sender = Sender::new(&self.config, &self.targets, &properties, patience)?;
-        self.init(sender.client())?;
-        // A producer that asks for the group's coordinator before there is one (the first job of a new cluster) is answered "not
-        // available" and then waits for ever (rd_kafka_coord_req_fsm). The consumer goes on asking, so it asks first.
-        if !self.partitions.is_empty() {
-            self.committed()?;
-        }
+        self.init(sender.client(), &self.transactional_id)?;
+        self.ask_first()?;
         // What was reported while the session was being opened does not count against it.
         sender.client().poll(0);
         let errors_at_start = sender.client().errors();
@@ -302,6 +392,9 @@ impl Log for KafkaLog {
     }
 
     fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
+        if self.partitions.is_empty() {
+            return Ok(Vec::new());
+        }
         let end = Instant::now() + ASK_WITHIN;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -322,10 +415,10 @@ impl Log for KafkaLog {
     }
 
     fn glance(&mut self) -> Result<Vec<Committed>, LogError> {
-        let properties = self.config.glance_properties(&self.group);
-        let client = Client::new(Kind::Consumer, &properties)
-            .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?;
-        read_offsets(&client, &self.group, &self.partitions, ASK_WITHIN)
+        if self.partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.glance_at(&self.partitions)
     }
 
     fn group_has_members(&mut self) -> Result<bool, LogError> {
@@ -345,12 +438,27 @@ impl Log for KafkaLog {
         }
     }
 
-    fn assign(&mut self, _: &Assignment) -> Result<(), LogError> {
-        Err(log_error(LogErrorKind::Fatal, "assign", "no groups"))
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), LogError> {
+        let context = format!("take over an assignment of group {}", self.group);
+        let member = &assignment.member;
+        check_identity(&context, member.generation, &member.id)?;
+        match &mut self.group_mode {
+            Some(mode) if mode.instance == member.instance => mode.member = Some(member.clone()),
+            Some(mode) => {
+                let reason = format!("it is of instance {}, this one is {}", member.instance, mode.instance);
+                return Err(log_error(LogErrorKind::Fatal, &context, &reason));
+            }
+            None => {
+                let reason = "the stage runs in single mode; it needs an instance name for group mode";
+                return Err(log_error(LogErrorKind::Fatal, &context, reason));
+            }
+        }
+        self.partitions.clone_from(&assignment.partitions);
+        Ok(())
     }
 
     fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
-        Err(log_error(LogErrorKind::Fatal, "assign", "no groups"))
+        Ok(Box::new(KafkaPointerReader::new(&self.config, &self.group)?))
     }
 
     fn begin(&mut self) -> Result<(), LogError> {
@@ -384,13 +492,12 @@ impl Log for KafkaLog {
     }
 
     fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
-        let list = self.offsets(entries)?;
-        let (group, within) = (self.group.clone(), self.transaction_timeout + Duration::from_secs(5));
-        let context = format!("send offsets of group {group}");
+        let (list, sent_as) = (self.offsets(entries)?, self.sent_as()?);
+        let within = self.transaction_timeout + Duration::from_secs(5);
         let session = self.session()?;
-        let sent = session.sender.client().send_offsets(list, &group, within);
-        sent.map_err(|f| transaction_error(&context, &f))
-            .inspect_err(|_| session.spoilt = true)
+        let sent = session.sender.client().send_offsets(list, sent_as, within);
+        session.spoilt |= sent.is_err();
+        sent.map_err(|f| self.failed(&format!("send offsets of group {}", self.group), &f))
     }
 
     fn commit(&mut self) -> Result<(), LogError> {
@@ -403,16 +510,14 @@ impl Log for KafkaLog {
                 "outputs are in flight: drain comes first",
             ));
         }
-        client.commit_transaction(within).map_err(|f| end_error("commit", &f))
+        let ended = client.commit_transaction(within);
+        ended.map_err(|f| end_error(self.failed("commit", &f), &f))
     }
 
     fn abort(&mut self) -> Result<(), LogError> {
         let within = self.end_within();
-        self.session()?
-            .sender
-            .client()
-            .abort_transaction(within)
-            .map_err(|f| end_error("abort", &f))
+        let ended = self.session()?.sender.client().abort_transaction(within);
+        ended.map_err(|f| end_error(transaction_error("abort", &f), &f))
     }
 
     fn session_is_suspect(&self) -> bool {

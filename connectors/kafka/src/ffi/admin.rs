@@ -250,18 +250,26 @@ impl Client {
             let event = sys::rd_kafka_queue_poll(queue, millis(wait));
             sys::rd_kafka_AdminOptions_destroy(options);
             sys::rd_kafka_queue_destroy(queue);
-            if event.is_null() {
-                return None;
-            }
-            let event = Event { pointer: event };
+            let event = Event::owned(event)?;
             check(sys::rd_kafka_event_error(event.pointer)).ok()?;
             Some(event)
         }
     }
 }
 
-struct Event {
-    pointer: *mut sys::rd_kafka_event_t,
+/// An event that is freed with its last use.
+pub(super) struct Event {
+    pub(super) pointer: *mut sys::rd_kafka_event_t,
+}
+
+impl Event {
+    /// Takes over an event; None for null.
+    ///
+    /// # Safety
+    /// `pointer` is null or an event that the caller owns.
+    pub(super) unsafe fn owned(pointer: *mut sys::rd_kafka_event_t) -> Option<Event> {
+        (!pointer.is_null()).then_some(Event { pointer })
+    }
 }
 
 impl Drop for Event {

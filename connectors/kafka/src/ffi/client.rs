@@ -1,15 +1,18 @@
 //! A librdkafka client with its callbacks.
-use super::{Code, Failure, bytes, c_string, check, describe, sys, text};
+use super::{Code, Failure, bytes, c_string, check, describe, sys, take_error, text};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Consumer or producer.
+/// What a client is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Reads what it is told to, in nobody's group.
     Consumer,
+    /// A member of its group: rebalances and errors come as events ([`super::EventQueue`]).
+    Member,
     Producer,
 }
 
@@ -64,11 +67,19 @@ impl Client {
             sys::rd_kafka_conf_set_opaque(conf.pointer, Arc::as_ptr(&events).cast_mut().cast());
             sys::rd_kafka_conf_set_log_cb(conf.pointer, Some(on_log));
             sys::rd_kafka_conf_set_error_cb(conf.pointer, Some(on_error));
-            if kind == Kind::Producer {
-                sys::rd_kafka_conf_set_dr_msg_cb(conf.pointer, Some(on_delivery));
+            match kind {
+                Kind::Producer => sys::rd_kafka_conf_set_dr_msg_cb(conf.pointer, Some(on_delivery)),
+                Kind::Member => {
+                    sys::rd_kafka_conf_set_events(
+                        conf.pointer,
+                        sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_ERROR,
+                    );
+                    sys::rd_kafka_conf_enable_sasl_queue(conf.pointer, 1);
+                }
+                Kind::Consumer => {}
             }
             let kind = match kind {
-                Kind::Consumer => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
+                Kind::Consumer | Kind::Member => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
                 Kind::Producer => sys::rd_kafka_type_t::RD_KAFKA_PRODUCER,
             };
             sys::rd_kafka_new(kind, conf.pointer, reason.as_mut_ptr(), reason.len())
@@ -79,7 +90,12 @@ impl Client {
         }
         std::mem::forget(conf);
         let client = Client { pointer, kind, events };
-        if kind == Kind::Consumer {
+        if kind == Kind::Member {
+            // SAFETY: the client is alive and the error, if any, becomes ours. Whoever takes events from a queue gets the asking for a new
+            // token as an event as well, instead of it being done: so that has its own thread. The one error says that no mechanism needs it.
+            let _ = unsafe { take_error(sys::rd_kafka_sasl_background_callbacks_enable(pointer)) };
+        }
+        if kind != Kind::Producer {
             // SAFETY: the client is a consumer; its main queue is from now on served with the consumer queue.
             check(unsafe { sys::rd_kafka_poll_set_consumer(pointer) })?;
         }
@@ -197,7 +213,8 @@ unsafe impl Send for Remains {}
 impl Remains {
     fn destroy(self) {
         // SAFETY: the last use of the handle. No queue, topic or message is left: each of them holds the client. A producer's queued
-        // messages are purged first, so that nothing waits for them; a consumer was never a member of its group, so it has nothing to leave.
+        // messages are purged first, so that nothing waits for them. A consumer does not leave its group: it was never a member, or a static one whose place is
+        // kept, or it has left before.
         unsafe {
             if self.kind == Kind::Producer {
                 sys::rd_kafka_purge(

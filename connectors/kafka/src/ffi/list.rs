@@ -78,6 +78,25 @@ impl List {
         }
     }
 
+    /// Copies topics and partitions out of a list that somebody else owns; none for null.
+    ///
+    /// # Safety
+    /// `pointer` is null or points at a list that lives for the call.
+    pub(super) unsafe fn partitions_of(pointer: *const sys::rd_kafka_topic_partition_list_t) -> Vec<(String, i32)> {
+        if pointer.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: not null, and the list holds `cnt` elements, each with a terminated topic.
+        unsafe {
+            let count = usize::try_from((*pointer).cnt).unwrap_or(0);
+            if count == 0 {
+                return Vec::new();
+            }
+            let elements = std::slice::from_raw_parts((*pointer).elems, count);
+            elements.iter().map(|e| (text(e.topic), e.partition)).collect()
+        }
+    }
+
     pub(super) fn as_ptr(&self) -> *mut sys::rd_kafka_topic_partition_list_t {
         self.pointer
     }

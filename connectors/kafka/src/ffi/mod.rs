@@ -4,11 +4,13 @@
 mod admin;
 mod batch;
 mod client;
+mod group;
 mod list;
 mod producer;
 
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
+pub(crate) use group::{EventQueue, GroupMetadata, MemberEvent};
 pub(crate) use list::List;
 pub(crate) use producer::Topic;
 pub(crate) use rdkafka_sys::types::RDKafkaErrorCode as Code;

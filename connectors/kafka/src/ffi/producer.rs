@@ -1,5 +1,5 @@
 //! Producing and the transactional calls.
-use super::{Client, Code, Failure, List, c_string, check, millis, sys, take_error};
+use super::{Client, Code, Failure, GroupMetadata, List, c_string, check, millis, sys, take_error};
 use keyfold::types::{Header, OutputRef};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -177,22 +177,28 @@ impl Client {
         // SAFETY: see init_transactions.
         unsafe { take_error(sys::rd_kafka_begin_transaction(self.as_ptr())) }
     }
-    /// Adds offsets for a group without members: generation -1 and no member id, as a consumer has that never subscribed.
+    /// Adds offsets, as somebody of their group.
     ///
     /// The call itself waits without a limit for an answer that librdkafka may have dropped, so it runs on a thread of its own. After
     /// `wait` we go on without it: the thread and the client, which it holds, are left behind, and only a new client is of use.
-    pub(crate) fn send_offsets(self: &Arc<Client>, offsets: List, group: &str, wait: Duration) -> Result<(), Failure> {
-        let group = c_string(group)?;
+    pub(crate) fn send_offsets(
+        self: &Arc<Client>,
+        offsets: List,
+        of: GroupMetadata,
+        wait: Duration,
+    ) -> Result<(), Failure> {
         let client = self.clone();
         let (done, answer) = std::sync::mpsc::channel();
         let call = move || {
             // SAFETY: see init_transactions; list and group metadata are owned by this thread until the call is over. -1 is the rest of
             // the transaction.
             let result = unsafe {
-                let metadata = sys::rd_kafka_consumer_group_metadata_new(group.as_ptr());
-                let error = sys::rd_kafka_send_offsets_to_transaction(client.as_ptr(), offsets.as_ptr(), metadata, -1);
-                sys::rd_kafka_consumer_group_metadata_destroy(metadata);
-                take_error(error)
+                take_error(sys::rd_kafka_send_offsets_to_transaction(
+                    client.as_ptr(),
+                    offsets.as_ptr(),
+                    of.as_ptr(),
+                    -1,
+                ))
             };
             // The client first: whoever has the answer may drop the last other holder.
             drop(client);
