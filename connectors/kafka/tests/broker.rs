@@ -1,4 +1,5 @@
 //! The connector against a real broker, one for the whole binary.
+mod group;
 mod support;
 
 use keyfold::sink::{Log, LogErrorKind, LogTarget};

@@ -43,6 +43,8 @@ pub fn broker() -> &'static Broker {
         stop_with_us(&dir);
         let up = script("up.sh");
         run(Command::new(up)
+            // Tests of group mode wait for the end of sessions; a broker's default is 6 s at least.
+            .arg("group.min.session.timeout.ms=500")
             .env("KAFKA_DIR", &dir)
             .env("KAFKA_PORT", &port)
             .env("KAFKA_HEAP", "-Xmx512m"));
