@@ -18,7 +18,7 @@ use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, SourceOptions, Topology};
 use keyfold::types::codec::Postcard;
-use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource, kafka_target};
+use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
 
 #[derive(Parser)]
 struct Arguments {
@@ -182,6 +182,14 @@ fn config(arguments: &Arguments) -> Config {
     config
 }
 
+fn timeouts(arguments: &Arguments) -> GroupTimeouts {
+    GroupTimeouts {
+        session: Duration::from_millis(arguments.session_timeout_ms),
+        max_poll: Duration::from_millis(arguments.max_poll_interval_ms),
+        ..GroupTimeouts::default()
+    }
+}
+
 /// Tells what the run is doing, every 50 ms, until `done`.
 fn tell(progress: &Progress, metrics: &Metrics, done: &AtomicBool) {
     let mut started = false;
@@ -217,7 +225,13 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
     let store = Arc::new(DirectoryStore::open(&arguments.store_dir, faults.clone())?);
     let config = config(arguments);
     let log = KafkaLog::factory(&kafka, config.transaction_timeout);
-    let runtime = Runtime::single(topology, config, log, store).with_faults(faults);
+    let runtime = if arguments.group {
+        let membership = KafkaMembership::factory(&kafka, timeouts(arguments));
+        Runtime::group(topology, config, log, membership, store)
+    } else {
+        Runtime::single(topology, config, log, store)
+    };
+    let runtime = runtime.with_faults(faults);
     let stop = runtime.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
     std::thread::spawn(move || signals.forever().for_each(|_| stop.stop()));
