@@ -22,6 +22,12 @@ fn properties_that_would_break_a_guarantee_are_refused_with_the_reason() {
         ("partitioner", "random"),
         ("transaction.timeout.ms", "1"),
         ("check.crcs", "false"),
+        ("group.instance.id", "mine"),
+        ("group.protocol", "consumer"),
+        ("partition.assignment.strategy", "roundrobin"),
+        ("session.timeout.ms", "45000"),
+        ("heartbeat.interval.ms", "3000"),
+        ("max.poll.interval.ms", "300000"),
         ("plugin.library.paths", "x.so"),
     ] {
         for error in [
@@ -117,4 +123,57 @@ fn the_producers_queue_is_the_memory_budgets_part_unless_it_is_set() {
     let mut set = KafkaConfig::new("b:1").output_queue_bytes(1 << 20);
     set.output_queue_budget(8 << 20);
     assert_eq!(kib(&set).as_deref(), Some("1024"));
+}
+
+#[test]
+fn a_member_of_a_group_is_static_classic_and_ranged_whatever_the_user_sets() {
+    let config = KafkaConfig::new("b:1")
+        .consumer_property("client.id", "mine")
+        .expect("allowed");
+    let properties = config.group_properties("g", "i", &GroupTimeouts::default());
+    for (name, want) in [
+        ("group.id", "g"),
+        ("group.instance.id", "i"),
+        ("group.protocol", "classic"),
+        ("partition.assignment.strategy", "range"),
+        ("session.timeout.ms", "10000"),
+        ("heartbeat.interval.ms", "1000"),
+        ("max.poll.interval.ms", "60000"),
+        ("enable.auto.commit", "false"),
+        ("client.id", "mine"),
+    ] {
+        assert_eq!(value(&properties, name), Some(want), "{name}");
+    }
+    for name in ["group.instance.id", "session.timeout.ms"] {
+        let others = [config.source_properties("g", 1), config.pointer_properties("g")];
+        assert!(
+            others.iter().all(|p| value(p, name).is_none()),
+            "{name}: who only reads is no member"
+        );
+    }
+}
+
+/// What librdkafka refuses when the client is made (poll before session) or only the broker would, or nobody (a session of two heartbeats).
+#[test]
+fn times_of_a_group_that_do_not_fit_together_are_refused_by_name_and_limit() {
+    let times = |session, heartbeat, max_poll| GroupTimeouts {
+        session: Duration::from_millis(session),
+        heartbeat: Duration::from_millis(heartbeat),
+        max_poll: Duration::from_millis(max_poll),
+    };
+    GroupTimeouts::default().check().expect("the defaults fit");
+    times(3000, 1000, 3000).check().expect("at the limits");
+    for (refused, property, limit) in [
+        (times(2999, 1000, 60_000), "session.timeout.ms", "3 times"),
+        (times(10_000, 0, 60_000), "heartbeat.interval.ms", "1 ms"),
+        (times(10_000, 1000, 9999), "max.poll.interval.ms", "10000"),
+        (times(3_600_001, 1000, 3_600_001), "session.timeout.ms", "hour"),
+        (times(10_000, 1000, 86_400_001), "max.poll.interval.ms", "day"),
+    ] {
+        let error = refused.check().expect_err(property).to_string();
+        assert!(
+            error.contains(property) && error.contains(limit) && error.contains("GroupTimeouts"),
+            "{error}"
+        );
+    }
 }

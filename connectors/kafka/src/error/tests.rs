@@ -105,3 +105,71 @@ fn what_waiting_does_not_cure_stops_a_source() {
         LogErrorKind::Fatal
     );
 }
+
+/// EP-7: to a member, a refused generation is an assignment of the past; to the only owner it is somebody else's consumer in the group.
+#[test]
+fn a_refused_generation_is_stale_in_group_mode_and_fatal_in_single_mode() {
+    for code in [
+        Code::IllegalGeneration,
+        Code::UnknownMemberId,
+        Code::RebalanceInProgress,
+        Code::StaleMemberEpoch,
+    ] {
+        let refused = failure(code, false, false, true);
+        let member = member_transaction_error("send offsets", &refused, "i");
+        assert_eq!(member.kind, LogErrorKind::StaleAssignment, "{code:?}");
+        let single = transaction_error("send offsets", &refused).kind;
+        let expected = match code {
+            Code::RebalanceInProgress => LogErrorKind::Abortable,
+            _ => LogErrorKind::Fatal,
+        };
+        assert_eq!(single, expected, "{code:?}");
+    }
+    let taken = failure(Code::FencedInstanceId, false, false, true);
+    let member = member_transaction_error("send offsets", &taken, "i-1");
+    assert_eq!(member.kind, LogErrorKind::NameTaken);
+    assert!(
+        member.reason.contains("i-1") && member.reason.contains("`instance`"),
+        "{member}"
+    );
+    assert_eq!(transaction_error("send offsets", &taken).kind, LogErrorKind::Fatal);
+    let fenced = failure(Code::Fenced, true, false, false);
+    let member = member_transaction_error("commit", &fenced, "i");
+    assert_eq!(member.kind, LogErrorKind::Fenced, "all else as in single mode");
+}
+
+#[test]
+fn what_happens_to_a_membership_is_sorted_by_what_there_is_to_do() {
+    let of = |code, fatal| membership_error("member i of group g", &failure(code, fatal, false, false), "i");
+    assert!(of(Code::PollExceeded, false).is_none(), "a rebalance follows");
+    let Some(MembershipError::NameTaken(text)) = of(Code::FencedInstanceId, true) else {
+        panic!("the name is taken");
+    };
+    assert!(
+        text.contains("member i of group g") && text.contains("`instance`"),
+        "{text}"
+    );
+    for code in [Code::GroupAuthorizationFailed, Code::SaslAuthenticationFailed] {
+        assert!(matches!(of(code, false), Some(MembershipError::Fatal(_))), "{code:?}");
+    }
+    for (code, way_out) in [
+        (Code::InvalidSessionTimeout, "group.min.session.timeout.ms"),
+        (Code::InconsistentGroupProtocol, "another consumer"),
+    ] {
+        let Some(MembershipError::Fatal(text)) = of(code, false) else {
+            panic!("{code:?} does not pass");
+        };
+        assert!(text.contains(way_out), "{text}");
+    }
+    assert!(matches!(of(Code::Unknown, true), Some(MembershipError::Fatal(_))));
+    for code in [
+        Code::AllBrokersDown,
+        Code::BrokerTransportFailure,
+        Code::UnknownTopicOrPartition,
+    ] {
+        assert!(
+            matches!(of(code, false), Some(MembershipError::Retriable(_))),
+            "{code:?}"
+        );
+    }
+}

@@ -152,6 +152,52 @@ fn a_member_that_leaves_while_it_is_revoked_or_joins_does_not_hold_the_others_up
     until(&mut [&mut c], |m| m[0].count() == 4);
 }
 
+/// A spare has an assignment too, of nothing, and takes over when there is something.
+#[test]
+fn a_member_beyond_the_partitions_is_assigned_none_until_another_leaves() {
+    let b = broker();
+    let topic = b.topic(1, &[]);
+    let mut a = Member::join(b, "spare", &topic, "a");
+    until(&mut [&mut a], |m| m[0].count() == 1);
+    let mut spare = Member::join(b, "spare", &topic, "z");
+    until(&mut [&mut a, &mut spare], |m| {
+        m[0].count() == 1 && m[1].assigned().is_some()
+    });
+    assert_eq!(spare.count(), 0);
+    a.membership.close(true);
+    until(&mut [&mut spare], |m| m[0].count() == 1);
+}
+
+/// A shard is the same partition of every topic of its stage: the range assignor gives them together.
+#[test]
+fn the_same_partition_of_all_topics_goes_to_one_member() {
+    let b = broker();
+    let topics = [b.topic(3, &[]), b.topic(3, &[])];
+    let member = |instance| {
+        let made = KafkaMembership::new(&b.config(), "together", instance, topics.to_vec(), timeouts());
+        let mut membership = made.expect("made");
+        membership.join().expect("joins");
+        Member {
+            membership: Box::new(membership),
+            events: Vec::new(),
+            releases: true,
+        }
+    };
+    let (mut a, mut c) = (member("a"), member("c"));
+    until(&mut [&mut a, &mut c], |m| {
+        m[0].count() + m[1].count() == 6 && m[1].count() > 0
+    });
+    for m in [&a, &c] {
+        let of = |topic: &String| {
+            let all = &m.assigned().expect("assigned").partitions;
+            let mut numbers: Vec<_> = all.iter().filter(|(t, _)| t == topic).map(|(_, p)| *p).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(of(&topics[0]), of(&topics[1]), "{:?}", m.assigned());
+    }
+}
+
 /// Nothing of librdkafka may hang when a member is dropped with a revocation unanswered (librdkafka#4041).
 #[test]
 fn a_member_is_dropped_in_the_middle_of_a_rebalance_without_a_wait() {

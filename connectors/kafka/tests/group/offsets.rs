@@ -1,7 +1,8 @@
 //! Whose offsets are taken, and what is read back.
 use super::support::{Broker, broker};
-use super::{Member, stage, two_members, until};
+use super::{Member, stage, timeouts, two_members, until};
 use keyfold::sink::{CommitEntry, Committed, Log, LogErrorKind};
+use keyfold::source::GroupEvent;
 use keyfold::testing::Faults;
 use keyfold::types::{Assignment, GroupMember, Position};
 use keyfold_kafka::{KafkaConfig, KafkaLog};
@@ -138,6 +139,32 @@ fn ep_7_offsets_of_a_member_that_is_gone_or_whose_name_is_taken_are_told_apart()
         log.abort().expect("abort");
         assert_eq!(log.committed().expect("stable")[0].offset, None);
     }
+}
+
+/// A member that was late for a poll joins again under its name with another id, and to the coordinator its former self is then a stranger
+/// who uses this name: it cannot tell, so the log cannot. Nothing is committed either way.
+#[test]
+fn ep_7_offsets_of_a_members_former_self_are_refused_as_those_of_a_stranger() {
+    let b = broker();
+    let topic = b.topic(4, &[]);
+    let mut a = Member::join(b, "former", &topic, "a");
+    until(&mut [&mut a], |m| m[0].count() == 4);
+    let former = a.assigned().expect("assigned").clone();
+    let mut log = open_log(b, "former", &topic, Some("a"));
+    log.assign(&former).expect("an identity");
+    std::thread::sleep(timeouts().max_poll + Duration::from_millis(500));
+    until(&mut [&mut a], |m| m[0].events.len() == 3 && m[0].count() == 4);
+    assert_eq!(a.events[1], GroupEvent::Lost);
+    assert_ne!(a.assigned().expect("assigned").member.id, former.member.id);
+    log.begin().expect("begin");
+    let error = log.send_offsets(&[at(&topic, 0, 7)]).expect_err("refused");
+    assert_eq!(error.kind, LogErrorKind::NameTaken, "{error}");
+    log.abort().expect("abort");
+    assert_eq!(log.committed().expect("stable")[0].offset, None);
+    assert!(
+        a.try_poll(Duration::from_secs(1)).is_ok(),
+        "the membership knows that the name is its own"
+    );
 }
 
 /// EP-7: a classic group takes offsets of generation -1 and of no member id from anybody.
