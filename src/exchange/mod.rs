@@ -1,5 +1,5 @@
 //! Spreads records over keyed lanes by key group, through bounded channels that also carry barriers and watermarks.
-use crate::types::{Header, Headers, KeyGroups, Origin, OwnedOriginal, TimestampMs, Watermark};
+use crate::types::{Header, Headers, KeyGroup, KeyGroups, Origin, OwnedOriginal, TimestampMs, Watermark};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Envelope<T> {
     key_len: u32,
     /// The key's hash (see [`KeyGroups::hash`]).
     pub hash: u32,
+    /// The key's group.
+    pub group: KeyGroup,
     /// Event timestamp.
     pub timestamp: TimestampMs,
     /// Where the record came from.
@@ -54,6 +56,17 @@ pub struct Envelope<T> {
     pub extra: Option<Box<Extra>>,
     /// The value.
     pub value: T,
+}
+
+/// A record's key on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct RoutedKey<'a> {
+    /// The key bytes.
+    pub bytes: &'a [u8],
+    /// Their hash (see [`KeyGroups::hash`]).
+    pub hash: u32,
+    /// The key group, which decides about the lane.
+    pub group: KeyGroup,
 }
 
 /// A run of records for one lane; keys lie in one arena.
@@ -177,25 +190,23 @@ impl<T, B: Copy> Router<T, B> {
     /// [`LaneGone`]
     pub fn send(
         &mut self,
-        key: &[u8],
+        key: RoutedKey<'_>,
         timestamp: TimestampMs,
         origin: Origin,
         bytes: usize,
         extra: Option<Box<Extra>>,
         value: T,
     ) -> Result<(), LaneGone> {
-        let hash = self.groups.hash(key);
-        let lane = self
-            .groups
-            .lane_of(self.groups.group_of(hash), self.senders.len() as u32) as usize;
+        let lane = self.groups.lane_of(key.group, self.senders.len() as u32) as usize;
         let batch = &mut self.pending[lane];
         let key_start = batch.keys.arena.len() as u32;
-        batch.keys.arena.extend_from_slice(key);
-        batch.bytes += key.len() + bytes + extra.as_ref().map_or(0, |e| e.bytes());
+        batch.keys.arena.extend_from_slice(key.bytes);
+        batch.bytes += key.bytes.len() + bytes + extra.as_ref().map_or(0, |e| e.bytes());
         batch.records.push(Envelope {
             key_start,
-            key_len: key.len() as u32,
-            hash,
+            key_len: key.bytes.len() as u32,
+            hash: key.hash,
+            group: key.group,
             timestamp,
             origin,
             bytes,

@@ -17,15 +17,24 @@ fn groups() -> KeyGroups {
     KeyGroups::new(240, 4, Partitioner::Murmur2).expect("valid")
 }
 
+fn key(bytes: &[u8]) -> RoutedKey<'_> {
+    let hash = groups().hash(bytes);
+    RoutedKey {
+        bytes,
+        hash,
+        group: groups().group_of(hash),
+    }
+}
+
 #[test]
 fn records_of_a_key_go_to_one_lane_in_order_and_before_the_barrier() {
     let hub: Hub<i64, u64> = Hub::default();
     let mut router = hub.connect(2, groups());
     let mut lanes = [hub.take_inputs(0), hub.take_inputs(1)];
     for offset in 0..100 {
-        let key = format!("k{}", offset % 7);
+        let text = format!("k{}", offset % 7);
         router
-            .send(key.as_bytes(), 0, origin(offset), 0, None, offset)
+            .send(key(text.as_bytes()), 0, origin(offset), 0, None, offset)
             .expect("lanes are there");
     }
     router.barrier(1, at(42)).expect("lanes are there");
@@ -59,7 +68,7 @@ fn a_held_input_waits_and_an_ended_one_is_told() {
     let mut first = hub.connect(1, groups());
     let second = hub.connect(1, groups());
     let mut inputs = hub.take_inputs(0);
-    first.send(b"a", 0, origin(0), 0, None, 1).expect("lane is there");
+    first.send(key(b"a"), 0, origin(0), 0, None, 1).expect("lane is there");
     first.flush(at(0)).expect("lane is there");
     assert!(matches!(
         inputs.next(|i| i == 0, Duration::from_millis(1)),
@@ -95,7 +104,7 @@ fn a_batch_is_bounded_by_the_bytes_of_its_records_too() {
         for offset in 0..8 {
             let extra = extra.clone().map(Box::new);
             router
-                .send(b"k", 0, origin(offset), bytes, extra, offset)
+                .send(key(b"k"), 0, origin(offset), bytes, extra, offset)
                 .expect("lane is there");
         }
         let mut sizes = Vec::new();

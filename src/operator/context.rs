@@ -7,7 +7,8 @@ use crate::state::Backend;
 use crate::telemetry::Metrics;
 use crate::types::output::{FRAME_BYTES, HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
 use crate::types::{
-    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, TimestampMs, Utc, Watermark,
+    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, Sharding, TimestampMs, Utc,
+    Watermark,
 };
 use crossbeam_channel::Sender;
 use std::sync::Arc;
@@ -116,6 +117,8 @@ pub struct LaneSetup {
     pub keyed_lanes: u32,
     /// Key groups and shards.
     pub groups: KeyGroups,
+    /// How a record's shard is found.
+    pub sharding: Sharding,
     /// Ids of the states.
     pub state_ids: Arc<super::process::StateIds>,
     /// Local copies by shard.

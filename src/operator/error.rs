@@ -11,6 +11,8 @@ pub enum BadReason {
     Decode,
     /// A key is needed and the record has none.
     NullKey,
+    /// In group mode: the key does not belong to the partition that the record came from.
+    Misplaced,
     /// The timestamp is negative (other than none, -1) or too far ahead of the clock.
     Timestamp,
     /// A user function refused it.
@@ -28,6 +30,7 @@ impl BadReason {
         match self {
             BadReason::Decode => "decode",
             BadReason::NullKey => "null_key",
+            BadReason::Misplaced => "misplaced",
             BadReason::Timestamp => "timestamp",
             BadReason::User => "user",
             BadReason::Encode => "encode",

@@ -7,7 +7,7 @@ use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
 use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
 use crate::state::KeyRef;
-use crate::types::{Headers, KeyGroups, NoHeaders, OwnedOriginal, Watermark};
+use crate::types::{Headers, NoHeaders, OwnedOriginal, Watermark};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -59,15 +59,13 @@ impl<T> TypedLane<T> {
     }
 
     fn batch(&mut self, input: usize, batch: Batch<T>) -> Result<(), LaneError> {
-        let groups = self.context.setup.groups;
         self.context.start_batch();
         let watermark = batch.watermark;
         let (keys, records) = batch.into_parts();
-        self.chain
-            .prefetch(&mut records.iter().map(|r| key_ref(&groups, &keys, r)))?;
+        self.chain.prefetch(&mut records.iter().map(|r| key_ref(&keys, r)))?;
         let count = records.len() as u64;
         for record in records {
-            self.record(&groups, &keys, record)?;
+            self.record(&keys, record)?;
         }
         self.raise_watermark(input, watermark);
         self.context.records += count;
@@ -83,8 +81,8 @@ impl<T> TypedLane<T> {
         self.context.send_eagerly()
     }
 
-    fn record(&mut self, groups: &KeyGroups, keys: &Keys, record: Envelope<T>) -> Result<(), LaneError> {
-        let key = key_ref(groups, keys, &record);
+    fn record(&mut self, keys: &Keys, record: Envelope<T>) -> Result<(), LaneError> {
+        let key = key_ref(keys, &record);
         let extra = record.extra.as_deref();
         let headers = extra.map_or(&NoHeaders as &dyn Headers, |e| e as &dyn Headers);
         let meta = Meta {
@@ -94,7 +92,7 @@ impl<T> TypedLane<T> {
             key: Some(key.bytes),
             hash: key.hash,
             group: key.group,
-            shard: groups.shard_of(key.group),
+            shard: self.context.setup.groups.shard_of(key.group),
             headers,
             original: extra.and_then(|e| e.original.as_ref()).map(OwnedOriginal::borrow),
         };
@@ -121,9 +119,9 @@ impl<T> TypedLane<T> {
     }
 }
 
-fn key_ref<'a, T>(groups: &KeyGroups, keys: &'a Keys, record: &Envelope<T>) -> KeyRef<'a> {
+fn key_ref<'a, T>(keys: &'a Keys, record: &Envelope<T>) -> KeyRef<'a> {
     KeyRef {
-        group: groups.group_of(record.hash),
+        group: record.group,
         hash: record.hash,
         bytes: keys.of(record),
     }

@@ -4,10 +4,10 @@ use super::context::{BadRecordPolicy, LaneContext, Meta, refusal};
 use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
-use crate::exchange::{Extra, Router};
+use crate::exchange::{Extra, RoutedKey, Router};
 use crate::state::KeyRef;
 use crate::types::output::encode_headers;
-use crate::types::{Header, OutputRef, TimestampMs};
+use crate::types::{Header, Misplaced, Origin, OutputRef, Sharding, TimestampMs};
 use std::sync::Arc;
 
 /// Writes an item's key bytes; false when the item has no key.
@@ -34,6 +34,28 @@ impl<T> KeyBy<T> {
     }
 }
 
+/// Hash and group of a key. In group mode it must belong to the partition that the record came from.
+fn place<'a>(step: &str, bytes: &'a [u8], meta: &Meta<'_>, lane: &LaneContext) -> Result<RoutedKey<'a>, StepError> {
+    let groups = &lane.setup.groups;
+    let hash = groups.hash(bytes);
+    let group = match lane.setup.sharding {
+        Sharding::ByKey => groups.group_of(hash),
+        Sharding::ByPartition => groups
+            .group_in_partition(bytes, hash, meta.origin.partition)
+            .map_err(|why| misplaced(step, &why, meta, lane))?,
+    };
+    Ok(RoutedKey { bytes, hash, group })
+}
+
+#[cold]
+fn misplaced(step: &str, why: &Misplaced, meta: &Meta<'_>, lane: &LaneContext) -> StepError {
+    let info = lane.setup.sources.get(usize::from(meta.origin.source));
+    let topic = info.map_or("", |s| s.topic.as_str());
+    let Origin { partition, offset, .. } = meta.origin;
+    let message = format!("the record at {topic}-{partition} offset {offset} is in the wrong partition: {why}");
+    refusal(BadReason::Misplaced, step, message)
+}
+
 fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
     let headers = meta.headers.to_vec();
     let policy = lane
@@ -58,8 +80,9 @@ impl<T> Push<T> for KeyBy<T> {
             Err(message) => return Err(refusal(BadReason::Encode, &self.id, message)),
         }
         let extra = extra_of(meta, lane);
+        let key = place(&self.id, &self.scratch, meta, lane)?;
         self.router
-            .send(&self.scratch, meta.timestamp, meta.origin, meta.bytes, extra, item)
+            .send(key, meta.timestamp, meta.origin, meta.bytes, extra, item)
             .map_err(StepError::from)
     }
     fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {

@@ -12,7 +12,7 @@ use crate::operator::process::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
-use crate::types::Position;
+use crate::types::{Position, Sharding};
 use crossbeam_channel::RecvTimeoutError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -249,6 +249,11 @@ fn base_setup(
         index: 0,
         keyed_lanes: config.keyed_lanes.max(1),
         groups: driver.expected.groups,
+        sharding: if runtime.group.signals().is_some() {
+            Sharding::ByPartition
+        } else {
+            Sharding::ByKey
+        },
         state_ids,
         backends: driver.backends.clone(),
         sources: topology.sources.iter().map(info).collect(),

@@ -34,6 +34,8 @@ pub struct BuiltSource {
 pub struct BuiltSegment {
     /// Id of the `key_by` that begins it.
     pub id: String,
+    /// Whether its keys are the records' own, straight from the sources, so that an item stays in the shard of its partition.
+    pub record_keyed: bool,
     /// Opens its lanes.
     pub segment: Box<dyn Segment>,
 }
@@ -75,6 +77,22 @@ impl Topology {
             BuiltSink::Outbox(_) => SinkRoute::Outbox,
         };
         self.sinks.iter().map(|(_, sink)| route(sink)).collect()
+    }
+
+    /// Whether every key is that of a record as it lies on its topic: group mode needs it, where a record's shard is its partition.
+    ///
+    /// # Errors
+    /// Names the operator that gives its items another key, and says what to do.
+    pub fn record_keyed(&self) -> Result<(), String> {
+        match self.segments.iter().find(|s| !s.record_keyed) {
+            None => Ok(()),
+            Some(segment) => Err(format!(
+                "operator {} gives its items a key that is not their record's, and the instances of a group share a job by the partitions \
+                 of its topics: key the sources' streams by the record's own key (key_by_record_key) and not again after that, or run the job \
+                 in single mode",
+                segment.id
+            )),
+        }
     }
 
     /// The log's targets by sink index; None for outbox sinks.

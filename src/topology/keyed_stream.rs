@@ -190,6 +190,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         Stream {
             job: self.job.clone(),
             outs: self.outs.clone(),
+            of_sources: false,
         }
     }
 

@@ -16,6 +16,8 @@ mod builder;
 mod keyed_stream;
 mod sources;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use builder::{BuiltSegment, BuiltSink, BuiltSource, OpenSource, Segment, Topology, TopologyError};
 pub use keyed_stream::KeyedStream;

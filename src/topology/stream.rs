@@ -107,6 +107,7 @@ impl Job {
         Stream {
             job: self.clone(),
             outs,
+            of_sources: true,
         }
     }
 
@@ -154,6 +155,8 @@ impl Job {
 pub struct Stream<T> {
     pub(super) job: Job,
     pub(super) outs: Outs<T>,
+    /// Not behind any keyed stream: the items still have their record's key.
+    pub(super) of_sources: bool,
 }
 
 impl<T> Clone for Stream<T> {
@@ -162,6 +165,7 @@ impl<T> Clone for Stream<T> {
         Stream {
             job: self.job.clone(),
             outs: self.outs.clone(),
+            of_sources: self.of_sources,
         }
     }
 }
@@ -204,14 +208,21 @@ impl<T: Clone + Send + 'static> Segment for ExchangeSegment<T> {
     }
 }
 
-/// Adds an exchange: `key` writes each item's key bytes.
-pub(super) fn exchange<T: Clone + Send + 'static>(
-    job: &Job,
-    outs: &Outs<T>,
-    id: &str,
-    key_schema: String,
-    key: KeyWriter<T>,
-) -> Outs<T> {
+/// How an exchange finds the keys of its items.
+struct Keying<T> {
+    schema: String,
+    record_keyed: bool,
+    /// Writes an item's key bytes.
+    writer: KeyWriter<T>,
+}
+
+/// Adds an exchange.
+fn exchange<T: Clone + Send + 'static>(job: &Job, outs: &Outs<T>, id: &str, keying: Keying<T>) -> Outs<T> {
+    let Keying {
+        schema,
+        record_keyed,
+        writer: key,
+    } = keying;
     job.add_id(id);
     let hub: Arc<Hub<T, Barrier>> = Arc::default();
     let behind: Outs<T> = Outs::default();
@@ -221,13 +232,14 @@ pub(super) fn exchange<T: Clone + Send + 'static>(
         Box::new(KeyBy::new(name.clone(), key.clone(), router))
     });
     let mut parts = job.parts().lock();
-    parts.keys.push((id.to_owned(), key_schema));
+    parts.keys.push((id.to_owned(), schema));
     let segment = Box::new(ExchangeSegment {
         hub,
         outs: behind.clone(),
     });
     parts.segments.push(BuiltSegment {
         id: id.to_owned(),
+        record_keyed,
         segment,
     });
     behind
@@ -238,6 +250,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         Stream {
             job: self.job.clone(),
             outs: stateless(&self.job, &self.outs, id, expand),
+            of_sources: self.of_sources,
         }
     }
 
@@ -306,6 +319,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         Stream {
             job: self.job.clone(),
             outs: joined,
+            of_sources: self.of_sources && other.of_sources,
         }
     }
 
@@ -316,10 +330,12 @@ impl<T: Clone + Send + 'static> Stream<T> {
         codec: impl Codec<K> + 'static,
         f: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> KeyedStream<T> {
-        let schema = codec.schema();
-        let key: KeyWriter<T> =
-            Arc::new(move |item, _, out| codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true));
-        let outs = exchange(&self.job, &self.outs, id, schema, key);
+        let keying = Keying {
+            schema: codec.schema(),
+            record_keyed: false,
+            writer: Arc::new(move |item, _, out| codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true)),
+        };
+        let outs = exchange(&self.job, &self.outs, id, keying);
         KeyedStream {
             job: self.job.clone(),
             outs,
@@ -331,11 +347,15 @@ impl<T: Clone + Send + 'static> Stream<T> {
     /// After [`KeyedStream::unkeyed`] the items no longer have their record's key but that of the keyed stream they come from, and are
     /// keyed by its bytes once more: each goes back to where it was. For another key use [`Stream::key_by`].
     pub fn key_by_record_key(&self, id: &str) -> KeyedStream<T> {
-        let key: KeyWriter<T> = Arc::new(|_, meta: &Meta<'_>, out| {
-            out.extend_from_slice(meta.key.unwrap_or_default());
-            Ok(meta.key.is_some())
-        });
-        let outs = exchange(&self.job, &self.outs, id, "record-key".to_owned(), key);
+        let keying = Keying {
+            schema: "record-key".to_owned(),
+            record_keyed: self.of_sources,
+            writer: Arc::new(|_, meta: &Meta<'_>, out| {
+                out.extend_from_slice(meta.key.unwrap_or_default());
+                Ok(meta.key.is_some())
+            }),
+        };
+        let outs = exchange(&self.job, &self.outs, id, keying);
         KeyedStream {
             job: self.job.clone(),
             outs,

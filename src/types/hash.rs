@@ -1,12 +1,15 @@
 //! Partitioner hashes. A key group must follow the partitioner of its topic (design section 7), so these are frozen.
 
-/// The hash that places a key on a partition, and so in a key group.
+/// The hash that places a key on a partition, and so in a key group. Fixed for the life of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Partitioner {
     /// Java clients' default partitioner.
     Murmur2,
     /// librdkafka's `consistent_random`. An empty key counts as null there.
     Crc32,
+    /// Nobody knows how the topic's records came to their partitions. In group mode a record's shard is the partition it lies in, whatever
+    /// its key; key groups within it follow murmur2, as they all do in single mode.
+    Unknown,
 }
 
 impl Partitioner {
@@ -14,8 +17,28 @@ impl Partitioner {
     #[must_use]
     pub fn hash(self, key: &[u8]) -> u32 {
         match self {
-            Partitioner::Murmur2 => murmur2(key) & 0x7fff_ffff,
+            Partitioner::Murmur2 | Partitioner::Unknown => murmur2(key) & 0x7fff_ffff,
             Partitioner::Crc32 => crc32(key),
+        }
+    }
+
+    /// As the setting is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Partitioner::Murmur2 => "murmur2",
+            Partitioner::Crc32 => "crc32",
+            Partitioner::Unknown => "unknown",
+        }
+    }
+
+    /// Whether this partitioner would have put the key into this of `partitions`. It says so of no key that it puts anywhere.
+    #[must_use]
+    pub fn fits(self, key: &[u8], partition: u32, partitions: u32) -> bool {
+        match self {
+            Partitioner::Unknown => true,
+            Partitioner::Crc32 if key.is_empty() => false,
+            known => known.hash(key) % partitions.max(1) == partition,
         }
     }
 }

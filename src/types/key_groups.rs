@@ -1,6 +1,7 @@
 //! Key groups, shards and lanes: which part of the key space belongs to whom.
 use super::hash::Partitioner;
 use super::ids::Shard;
+use std::fmt;
 
 /// A key group's number, `0..G`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +19,68 @@ pub struct KeyGroups {
     pub shards: u32,
     /// The hash.
     pub partitioner: Partitioner,
+}
+
+/// How the shard of a record is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharding {
+    /// From its key alone (single mode).
+    ByKey,
+    /// It is the partition that the record came from (group mode): a key that does not belong there is refused, never folded elsewhere.
+    ByPartition,
+}
+
+/// A key that does not belong to the partition its record came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Misplaced {
+    /// Under crc32 an empty key counts as none: it lies in any partition, and no shard is its own.
+    EmptyKey,
+    /// There are fewer shards than that.
+    NoSuchShard {
+        /// Number of shards.
+        shards: u32,
+    },
+    /// The partitioner puts the key into another partition.
+    Elsewhere {
+        /// The partition it puts the key into.
+        belongs: u32,
+        /// The partitioner.
+        under: Partitioner,
+        /// Those that would have put the key where it lies.
+        fits: Vec<Partitioner>,
+    },
+}
+
+impl fmt::Display for Misplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misplaced::EmptyKey => f.write_str(
+                "its key is empty, which the partitioner crc32 takes for none and puts into any partition: the key has no shard of its own; \
+                 give such records a key, or run a new job with partitioner unknown, under which a record's shard is its partition",
+            ),
+            Misplaced::NoSuchShard { shards } => {
+                write!(f, "the job has {shards} shards, one for each partition, and none for this one")
+            }
+            Misplaced::Elsewhere { belongs, under, fits } => {
+                let under = under.name();
+                write!(f, "its key belongs to partition {belongs} under the partitioner {under}")?;
+                match fits[..] {
+                    [] => f.write_str(
+                        ", and neither murmur2 nor crc32 would have put it here; if the topic's producers place records by a rule of their \
+                         own, run a new job with partitioner unknown, under which a record's shard is its partition",
+                    ),
+                    _ => {
+                        let names: Vec<&str> = fits.iter().map(|p| p.name()).collect();
+                        let names = names.join(" or ");
+                        write!(
+                            f,
+                            ", and to this one under {names}; if the topic's producers use that, run a new job with it as partitioner"
+                        )
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl KeyGroups {
@@ -78,6 +141,33 @@ impl KeyGroups {
         KeyGroup((hash % self.max_parallelism) as u16)
     }
 
+    /// The key group of a record in group mode, whose shard is the partition that the record came from.
+    ///
+    /// # Errors
+    /// [`Misplaced`] when the key does not belong there.
+    pub fn group_in_partition(&self, key: &[u8], hash: u32, partition: i32) -> Result<KeyGroup, Misplaced> {
+        let shards = self.shards;
+        let own = u32::try_from(partition).ok().filter(|p| *p < shards);
+        let own = own.ok_or(Misplaced::NoSuchShard { shards })?;
+        if self.partitioner == Partitioner::Unknown {
+            let row = hash % (self.max_parallelism / shards);
+            return Ok(KeyGroup((row * shards + own) as u16));
+        }
+        if self.partitioner == Partitioner::Crc32 && key.is_empty() {
+            return Err(Misplaced::EmptyKey);
+        }
+        let group = self.group_of(hash);
+        if self.shard_of(group) == Shard(own) {
+            return Ok(group);
+        }
+        let known = [Partitioner::Murmur2, Partitioner::Crc32];
+        Err(Misplaced::Elsewhere {
+            belongs: self.shard_of(group).0,
+            under: self.partitioner,
+            fits: known.into_iter().filter(|p| p.fits(key, own, shards)).collect(),
+        })
+    }
+
     /// The shard that owns a key group.
     #[must_use]
     pub fn shard_of(&self, group: KeyGroup) -> Shard {
@@ -99,33 +189,4 @@ impl KeyGroups {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_max_parallelism_is_the_documented_one() {
-        assert_eq!(KeyGroups::default_max_parallelism(4), 960);
-        assert_eq!(KeyGroups::default_max_parallelism(1), 240);
-        assert_eq!(KeyGroups::default_max_parallelism(20_000), 20_000);
-        for p in [1, 3, 4, 7, 12, 50, 256, 1000, 30_000] {
-            let g = KeyGroups::default_max_parallelism(p);
-            assert!(g <= MAX_PARALLELISM && g.is_multiple_of(p), "p={p} g={g}");
-        }
-    }
-
-    #[test]
-    fn the_shard_of_a_key_is_its_partition_when_there_are_as_many_shards_as_partitions() {
-        let groups = KeyGroups::new(960, 4, Partitioner::Murmur2).expect("valid");
-        for key in ["a", "customer-17", "", "zz"] {
-            let hash = groups.hash(key.as_bytes());
-            assert_eq!(groups.shard_of(groups.group_of(hash)).0, hash % 4);
-        }
-    }
-
-    #[test]
-    fn shards_must_divide_the_key_groups() {
-        assert!(KeyGroups::new(960, 7, Partitioner::Murmur2).is_err());
-        assert!(KeyGroups::new(0, 1, Partitioner::Murmur2).is_err());
-        assert!(KeyGroups::new(40_000, 1, Partitioner::Murmur2).is_err());
-    }
-}
+mod tests;

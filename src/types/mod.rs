@@ -16,7 +16,7 @@ pub use codec::{Codec, CodecError};
 pub use group::{Assignment, GroupMember};
 pub use hash::Partitioner;
 pub use ids::{Digest, EpochId, Incarnation, Lease, Link, Place, Sequence, Shard};
-pub use key_groups::{KeyGroup, KeyGroups};
+pub use key_groups::{KeyGroup, KeyGroups, Misplaced, Sharding};
 pub use output::{OutputFrames, OutputRef};
 pub use position::{Position, TopicInfo};
 pub use record::{Header, Headers, NoHeaders, Origin, Original, OwnedOriginal, RecordRef, TimestampMs};

@@ -276,7 +276,8 @@ impl KafkaConfig {
     pub(crate) fn partitioner_of(&self, topic: &str) -> &'static str {
         match self.partitioners.get(topic) {
             Some(Partitioner::Crc32) => "consistent_random",
-            Some(Partitioner::Murmur2) | None => "murmur2_random",
+            // For outputs there is always one: the default.
+            Some(Partitioner::Murmur2 | Partitioner::Unknown) | None => "murmur2_random",
         }
     }
 

@@ -310,12 +310,13 @@ fn decode_header(bytes: &[u8]) -> Result<Header, Reason> {
     Ok(header)
 }
 
-fn decode_groups(r: &mut Reader<'_>) -> Result<KeyGroups, Reason> {
+pub(super) fn decode_groups(r: &mut Reader<'_>) -> Result<KeyGroups, Reason> {
     let max_parallelism = r.u32("G")?;
     let shards = r.u32("S")?;
     let partitioner = match r.u8("partitioner")? {
         0 => Partitioner::Murmur2,
         1 => Partitioner::Crc32,
+        2 => Partitioner::Unknown,
         other => return Err(format!("partitioner {other} is unknown")),
     };
     KeyGroups::new(max_parallelism, shards, partitioner)

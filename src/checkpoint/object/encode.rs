@@ -115,6 +115,7 @@ fn partitioner_number(partitioner: Partitioner) -> u8 {
     match partitioner {
         Partitioner::Murmur2 => 0,
         Partitioner::Crc32 => 1,
+        Partitioner::Unknown => 2,
     }
 }
 

@@ -1,9 +1,10 @@
+use super::bytes::Reader;
 use super::*;
 use crate::checkpoint::store::Layout;
 use crate::checkpoint::tests::{History, changes, epoch, header, outbox, section};
 use crate::checkpoint::{ObjectPath, Store};
 use crate::state::Change;
-use crate::types::Place;
+use crate::types::{Partitioner, Place};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -223,6 +224,28 @@ fn counts_and_lengths_that_do_not_fit_are_errors() {
     assert!(resealed(|b| b[11] += 1).is_err(), "another sequence than the footer's");
     let base = bytes.windows(3).position(|w| w == [1, 2, 3]).expect("operator state") + 3;
     assert!(resealed(|b| b[base] = 1).is_err(), "a base");
+}
+
+/// The byte behind `S` in the header, as docs/format has it.
+#[test]
+fn partitioners_have_their_numbers_and_others_are_refused() {
+    let known = [Partitioner::Murmur2, Partitioner::Crc32, Partitioner::Unknown];
+    for (number, partitioner) in (0u8..).zip(known) {
+        let (mut header, mut sections) = sample();
+        header.groups.partitioner = partitioner;
+        let object = encode(&header, &mut sections).expect("encodes");
+        let groups = [&960u32.to_be_bytes()[..], &4u32.to_be_bytes(), &[number]].concat();
+        let bytes = object.parts.concat();
+        assert!(bytes.windows(groups.len()).any(|w| w == groups), "{partitioner:?}");
+        let reader = ObjectReader::from_bytes(&bytes, "sample", Some(object.footer)).expect("opens");
+        assert_eq!(reader.header().groups, header.groups);
+        let decode = |number: u8| {
+            let bytes = [&groups[..groups.len() - 1], &[number]].concat();
+            decode::decode_groups(&mut Reader::new(&bytes))
+        };
+        assert_eq!(decode(number), Ok(header.groups));
+        assert_eq!(decode(3), Err("partitioner 3 is unknown".to_owned()));
+    }
 }
 
 proptest! {

@@ -43,3 +43,28 @@ impl Backend for Unowned {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::section;
+    use super::*;
+
+    /// An "absent" here would start a key that another instance holds from nothing.
+    #[test]
+    fn every_access_is_refused_by_the_name_of_the_shard() {
+        let copy = Unowned::new(Shard(7));
+        let refused = [
+            copy.get_many(&[b"k"], &mut Vec::new()),
+            copy.apply(&mut std::iter::empty(), &section(0)),
+            copy.applied().map(|_| ()),
+            copy.scan(&mut |_, _| ()),
+            Err(copy.damaged("odd".to_owned())),
+        ];
+        for result in refused {
+            let error = result.expect_err("refused");
+            assert!(matches!(error, StateError::NotOwned { shard: 7 }), "{error}");
+            assert!(error.to_string().contains("shard 7"), "{error}");
+        }
+        assert!(copy.flush().is_ok());
+    }
+}
