@@ -268,8 +268,9 @@ impl KafkaConfig {
         self
     }
 
-    pub(crate) fn breaks(&self, protection: &str) -> bool {
-        self.faults.broken(protection)
+    /// What was given to [`KafkaConfig::faults`].
+    pub(crate) fn switches(&self) -> &Faults {
+        &self.faults
     }
 
     /// librdkafka's name of a topic's partitioner.
@@ -293,7 +294,7 @@ impl KafkaConfig {
     /// For reading `partitions` partitions.
     pub(crate) fn source_properties(&self, group: &str, partitions: usize) -> Vec<(String, String)> {
         let kib = (self.prefetch_bytes / 1024 / partitions.max(1)).max(PREFETCH_KIB_MIN);
-        let broken = self.breaks("EP-11");
+        let broken = self.faults.broken("EP-11");
         let mut properties = self.consumer_properties(&[("fetch.queue.backoff.ms", "10".into())], group);
         put(
             &mut properties,

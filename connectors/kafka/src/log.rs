@@ -204,7 +204,11 @@ impl KafkaLog {
         let context = format!("send offsets of group {}", self.group);
         let refused = |reason: &str| log_error(LogErrorKind::Fatal, &context, reason);
         let of_nobody = || GroupMetadata::of_nobody(&self.group).map_err(|f| refused(&f.text));
-        let Some(mode) = self.group_mode.as_ref().filter(|_| !self.config.breaks("EP-7")) else {
+        let Some(mode) = self
+            .group_mode
+            .as_ref()
+            .filter(|_| !self.config.switches().broken("EP-7"))
+        else {
             return of_nobody();
         };
         let Some(member) = &mode.member else {
