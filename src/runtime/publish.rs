@@ -56,9 +56,7 @@ impl CommitDriver {
             if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && !epoch.again {
                 break;
             }
-            if !self.faults.broken("EP-12") {
-                self.patience.still_ours("before a transaction was begun")?;
-            }
+            self.patience.still_ours("before a transaction was begun")?;
             let why = match self.attempt(epoch, refusals) {
                 Ok(facts) => {
                     self.session.stale = needs_new_session(&facts) && !self.faults.broken("EP-5");
@@ -127,6 +125,7 @@ impl CommitDriver {
         self.faults.at("outputs_sent")?;
         // EP-12: outputs that were sent for what is not ours any more are aborted.
         self.still_ours("before its offsets were sent")?;
+        self.take_any_identity()?;
         let clock = self.patience.clock.clone();
         let offsets_started = clock.elapsed();
         self.send_offsets(&epoch.entries)?;
@@ -146,11 +145,17 @@ impl CommitDriver {
         })
     }
 
+    /// What `break:EP-12` does: what was made under one assignment is sent under the newest.
+    fn take_any_identity(&mut self) -> Result<(), Failure> {
+        let newest = self.group.as_ref().and_then(|group| group.newest());
+        match newest.filter(|_| self.faults.broken("EP-12")) {
+            Some(newest) => self.log.assign(&newest).map_err(at(Step::Offsets)),
+            None => Ok(()),
+        }
+    }
+
     /// EP-12: nothing more is sent for an assignment that was taken back.
     fn still_ours(&self, when: &str) -> Result<(), Failure> {
-        if self.faults.broken("EP-12") {
-            return Ok(());
-        }
         self.patience.still_ours(when).map_err(Failure::Run)
     }
 
@@ -233,11 +238,11 @@ impl CommitDriver {
                     )));
                 }
             }
-            LogErrorKind::StaleAssignment => {
+            // A name that was taken may be our own former self's: the membership knows, and tells with its next heartbeat.
+            LogErrorKind::StaleAssignment | LogErrorKind::NameTaken => {
                 self.abort();
                 return Err(RuntimeError::AssignmentLost(error.to_string()));
             }
-            LogErrorKind::NameTaken => return Err(RuntimeError::Fenced(error.to_string())),
             LogErrorKind::Fatal => {
                 self.abort();
                 return Err(RuntimeError::CannotGoOn(error.to_string()));

@@ -20,7 +20,8 @@ pub enum LogErrorKind {
     OutputRefused,
     /// The group's coordinator refuses the assignment under which the offsets were sent: it is stale. The transaction must be aborted.
     StaleAssignment,
-    /// Another process has joined the group under this instance's name: exit 12.
+    /// The group knows another member under this instance's name: another process, or this one, which has joined anew meanwhile. The
+    /// transaction must be aborted; the membership tells which of the two it is.
     NameTaken,
     /// Going on cannot work (authorisation, configuration, group in use): exit 13.
     Fatal,

@@ -145,8 +145,9 @@ impl Log for MemoryLog {
     fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
         let epoch = self.transaction("send_offsets")?;
         let (name, group) = (self.stage.transactional_id(), self.stage.group());
-        let member = self.assignment.as_ref().map(|a| &a.member);
-        if self.stage.instance.is_some() && member.is_none() {
+        let named = !self.process.is_anonymous();
+        let member = self.assignment.as_ref().map(|a| &a.member).filter(|_| named);
+        if named && self.stage.instance.is_some() && member.is_none() {
             let reason = "nothing is assigned, and a group takes offsets without a member unseen";
             return Err(error(LogErrorKind::Fatal, "send_offsets", reason));
         }

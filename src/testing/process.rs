@@ -4,7 +4,7 @@ use crate::checkpoint::store::StoreError;
 use crate::runtime::{Runtime, RuntimeError};
 use crate::sink::{LogError, LogErrorKind};
 use crate::types::Clock;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub enum Fault {
     Lost(LogErrorKind),
     /// It takes this much longer, by the broker's clock.
     Slow(Duration),
+    /// The process stops before the call has any effect, as one that gets SIGSTOP: this and every other call waits for [`Process::thaw`].
+    Freeze,
     /// The process dies before the call has any effect.
     CrashBefore,
     /// The process dies after the call has had its effect.
@@ -75,12 +77,15 @@ struct Inner {
     seen: HashMap<Call, u64>,
     script: HashMap<(Call, u64), Fault>,
     suspect: bool,
+    frozen: bool,
+    anonymous: bool,
 }
 
 /// One process. Clones are the same process.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     inner: Arc<Mutex<Inner>>,
+    thawed: Arc<Condvar>,
 }
 
 impl Process {
@@ -107,6 +112,23 @@ impl Process {
     pub fn kill(&self) {
         self.inner.lock().dead = true;
     }
+    /// Its offsets are sent without a generation and a member, which a classic group takes unseen: EP-7 is off.
+    pub fn make_anonymous(&self) {
+        self.inner.lock().anonymous = true;
+    }
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.inner.lock().anonymous
+    }
+    /// Whether a [`Fault::Freeze`] has stopped it.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.inner.lock().frozen
+    }
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.inner.lock().frozen = false;
+        self.thawed.notify_all();
+    }
     /// Calls so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
@@ -118,8 +140,16 @@ impl Process {
         self.inner.lock().seen.get(&call).copied().unwrap_or(0)
     }
 
+    /// Whether it is dead; waits while it is frozen.
     pub(super) fn is_dead(&self) -> bool {
-        self.inner.lock().dead
+        let mut inner = self.inner.lock();
+        self.thawed.wait_while(&mut inner, |inner| inner.frozen);
+        inner.dead
+    }
+    fn freeze(&self) {
+        let mut inner = self.inner.lock();
+        inner.frozen = true;
+        self.thawed.wait_while(&mut inner, |inner| inner.frozen);
     }
     pub(super) fn suspect(&self) -> bool {
         self.inner.lock().suspect
@@ -148,6 +178,7 @@ impl Process {
     /// Counts a call; what happens to it, and None once the process is dead.
     fn enter(&self, call: Call) -> Option<Option<Fault>> {
         let mut inner = self.inner.lock();
+        self.thawed.wait_while(&mut inner, |inner| inner.frozen);
         if inner.dead {
             return None;
         }
@@ -201,6 +232,10 @@ impl Process {
                 clock.sleep(time);
                 act()
             }
+            Some(Fault::Freeze) => {
+                self.freeze();
+                act()
+            }
             Some(Fault::CrashBefore) => self.die(call),
             Some(Fault::CrashAfter) => {
                 let _ = act();
@@ -223,6 +258,10 @@ impl Process {
         };
         match fault {
             None | Some(Fault::Slow(_)) => act(),
+            Some(Fault::Freeze) => {
+                self.freeze();
+                act()
+            }
             Some(Fault::Fail(_)) => Err(StoreError::Retriable { path, reason }),
             Some(Fault::Lost(_)) => {
                 act()?;

@@ -2,9 +2,10 @@
 use crate::support::{SUMS, record, sums};
 use keyfold::checkpoint::store::MemoryStore;
 use keyfold::config::Config;
-use keyfold::runtime::{Progress, Runtime, StopHandle};
+use keyfold::runtime::{ExitCode, Phase, Progress, Runtime, StopHandle};
+use keyfold::sink::LogErrorKind;
 use keyfold::state::backend::memory::MemoryFactory;
-use keyfold::testing::{Faults, MemoryBroker, Process, ProcessStore, RunEnd, TestRecord};
+use keyfold::testing::{Call, Fault, Faults, MemoryBroker, Process, ProcessStore, RunEnd};
 use keyfold::types::SystemClock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,14 +56,19 @@ impl Cluster {
     }
 
     fn start(&mut self, name: &str, faults: &str) -> Instance {
+        self.start_as(name, name, faults)
+    }
+
+    /// Under this name, with the state directory and the local copies of `machine`.
+    fn start_as(&mut self, name: &str, machine: &str, faults: &str) -> Instance {
         let process = Process::new();
-        let mut config = Config::new(self.dir.path().join(name));
+        let mut config = Config::new(self.dir.path().join(machine));
         config.instance = Some(name.to_owned());
         config.epoch_interval = Duration::from_millis(20);
         config.keyed_lanes = 2;
         config.revoke_budget = Duration::from_millis(500);
         let faults = Faults::parse(if faults.is_empty() { "break:none" } else { faults }).expect("valid");
-        let copies = self.copies.entry(name.to_owned()).or_default().clone();
+        let copies = self.copies.entry(machine.to_owned()).or_default().clone();
         let store = Arc::new(ProcessStore::new(Arc::new(self.store.clone()), process.clone()));
         let log = self.broker.log(process.clone());
         let membership = self.broker.membership(process.clone());
@@ -93,7 +99,14 @@ impl Cluster {
     /// Waits until every record has its output.
     fn until_answered(&self) {
         let wanted: usize = self.model.values().map(Vec::len).sum();
-        eventually("all answered", || self.broker.records("out").len() >= wanted);
+        eventually(
+            &format!(
+                "all {wanted} answered: {} {:?}",
+                self.broker.records("out").len(),
+                self.broker.group(SUMS)
+            ),
+            || self.broker.records("out").len() >= wanted,
+        );
     }
 
     /// Waits until the group has settled on so many members that share the partitions evenly.
@@ -106,14 +119,18 @@ impl Cluster {
         });
     }
 
-    /// Every key's outputs are its running sums, each once and in order.
-    fn assert_exact(&self) {
+    fn outputs(&self) -> BTreeMap<String, Vec<i64>> {
         let mut outputs: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for record in self.broker.records("out") {
             let sums = outputs.entry(record.key_text()).or_default();
             sums.push(record.value_text().parse().expect("a number"));
         }
-        assert_eq!(outputs, self.model);
+        outputs
+    }
+
+    /// Every key's outputs are its running sums, each once and in order.
+    fn assert_exact(&self) {
+        assert_eq!(self.outputs(), self.model);
     }
 
     fn stop(&self, instance: Instance) {
@@ -129,10 +146,6 @@ impl Cluster {
         let _ = instance.thread.join();
         self.copies[&instance.name].crash();
     }
-}
-
-fn outputs(records: &[TestRecord]) -> usize {
-    records.len()
 }
 
 /// Two instances share the partitions, one goes, one comes: every record has exactly one output, and no shard's state is left behind.
@@ -157,7 +170,119 @@ fn partitions_move_with_their_state_when_instances_come_and_go() {
     cluster.until_answered();
     cluster.assert_exact();
     assert!(third.progress.folded() > 0 && second.progress.folded() > 0);
-    assert_eq!(outputs(&cluster.broker.records("out")), 4 * KEYS as usize);
     cluster.stop(second);
     cluster.stop(third);
+}
+
+/// Whether every key's outputs are its running sums, each once and in order.
+fn exact(cluster: &Cluster) -> bool {
+    cluster.outputs() == cluster.model
+}
+
+/// The store fails while an epoch waits for it, and meanwhile another instance joins and gets half of the shards. The epoch must be dropped
+/// as a whole: the newcomer has gone on from what was committed.
+fn taken_back_while_the_store_fails(faults: &str) -> bool {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", faults);
+    cluster.add(1);
+    cluster.until_answered();
+    for k in 1..=9 {
+        first.process.fault(Call::Put, k, Fault::Fail(LogErrorKind::Retriable));
+    }
+    cluster.add(2);
+    eventually("the store fails", || first.process.calls(Call::Put) > 4);
+    let second = cluster.start("b", "");
+    cluster.until_answered();
+    cluster.add(3);
+    cluster.until_answered();
+    // What is wrong may come late.
+    eventually("the first goes on", || first.progress.phase() == Phase::Processing);
+    cluster.add(4);
+    cluster.until_answered();
+    let right = exact(&cluster);
+    for instance in [first, second] {
+        instance.stop.stop();
+        let _ = instance.thread.join();
+    }
+    right
+}
+
+#[test]
+fn ep_12_an_epoch_that_is_not_sent_in_time_is_dropped_with_the_assignment() {
+    assert!(taken_back_while_the_store_fails(""));
+    assert!(!taken_back_while_the_store_fails("break:EP-12"));
+}
+
+/// An instance is stopped in the middle of a publish, past its session; another takes over. It goes on and sends the offsets of its
+/// transaction: the coordinator refuses them, because they carry the generation under which they were made.
+fn woken_in_the_middle_of_a_publish(fenced: bool) -> bool {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    if !fenced {
+        first.process.make_anonymous();
+    }
+    first.process.fault(Call::Offsets, 1, Fault::Freeze);
+    cluster.add(2);
+    eventually("stopped", || first.process.is_frozen());
+    let second = cluster.start("b", "");
+    cluster.broker.expire_member(SUMS, "a");
+    let before = cluster.broker.commits(SUMS).len();
+    // It has folded and committed what the first is about to commit.
+    eventually("taken over", || cluster.broker.commits(SUMS).len() > before);
+    first.process.thaw();
+    cluster.add(3);
+    cluster.until_answered();
+    cluster.until_shared_by(2);
+    cluster.add(4);
+    cluster.until_answered();
+    let right = exact(&cluster);
+    for instance in [first, second] {
+        instance.stop.stop();
+        let _ = instance.thread.join();
+    }
+    right
+}
+
+#[test]
+fn ep_7_a_zombie_that_wakes_in_the_middle_of_a_publish_commits_nothing() {
+    assert!(woken_in_the_middle_of_a_publish(true));
+    assert!(!woken_in_the_middle_of_a_publish(false));
+}
+
+/// Two processes under one name: the newcomer has it, the other one ends with 12 and does not fight.
+#[test]
+fn ep_7_a_twin_takes_the_name_and_the_other_ends_with_12() {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    // A state directory of its own, as on another machine.
+    let twin = cluster.start_as("a", "twin", "");
+    let RunEnd::Failed(error) = first.thread.join().expect("no panic") else {
+        panic!("it should have ended with an error");
+    };
+    assert_eq!(error.exit_code(), ExitCode::Fenced, "{error}");
+    cluster.add(2);
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(twin);
+}
+
+/// The pointers of a shard that the store knows are gone: that is no fresh start, in group mode either.
+#[test]
+fn ep_6_a_shard_whose_pointer_is_lost_is_refused() {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    cluster.stop(first);
+    cluster.broker.lose_offsets(SUMS);
+    let again = cluster.start("a", "");
+    let RunEnd::Failed(error) = again.thread.join().expect("no panic") else {
+        panic!("it should have ended with an error");
+    };
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("no offset is committed"), "{error}");
 }

@@ -16,7 +16,8 @@ const POLL: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Decisions that the driver has not looked at yet. More than a few only come while it hangs, and then nothing is polled.
 const EVENTS_MAX: usize = 64;
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Each error of a client that cannot reach its brokers is one to retry, and a decision that lies behind them must not wait.
+const RETRY_MAX: Duration = Duration::from_millis(200);
 
 /// What the driver has to deal with, in order.
 #[derive(Debug)]
@@ -136,7 +137,10 @@ impl Keeper {
             }
             stalled = false;
             match self.patiently(&mut retry, |membership| membership.poll(POLL))? {
-                Some(GroupEvent::Assigned(assignment)) => self.tell(Decision::Assigned(assignment)),
+                Some(GroupEvent::Assigned(assignment)) => {
+                    self.signals.assigned(&assignment);
+                    self.tell(Decision::Assigned(assignment));
+                }
                 Some(GroupEvent::Revoked) => self.take_back(self.budget)?,
                 Some(GroupEvent::Lost) => self.take_back(Duration::ZERO)?,
                 None => {}
@@ -151,7 +155,7 @@ impl Keeper {
         self.signals.take_back(budget);
         let number = self.signals.taken_back();
         self.tell(Decision::TakenBack);
-        while self.signals.settled() < number && !self.signals.over() && !self.closing() {
+        while self.signals.settled() < number && !self.signals.time_is_over() && !self.closing() {
             std::thread::sleep(PAUSE);
         }
         let mut retry = PAUSE;

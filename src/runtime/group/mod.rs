@@ -102,6 +102,7 @@ pub(super) fn prepare(
             "sink {id} is delivered from the outbox, which one instance does for all shards: run the job in single mode"
         ));
     }
+    runtime.topology.record_keyed().map_err(RuntimeError::CannotGoOn)?;
     let Some(first) = topics.first() else {
         return refused("group mode needs a source".to_owned());
     };
@@ -111,6 +112,11 @@ pub(super) fn prepare(
              lies on the same partition; give both as many, or run the job in single mode",
             first.topic, first.partitions, other.topic, other.partitions
         ));
+    }
+    if runtime.faults.broken("EP-12")
+        && let Some(signals) = runtime.group.signals()
+    {
+        signals.make_deaf();
     }
     runtime.config.shards = first.partitions;
     instance.name(runtime.config.instance.as_deref()).map(Some)

@@ -1,5 +1,6 @@
 //! What the member's thread and the driver tell each other at once, past the queue of events.
-use crate::types::Clock;
+use crate::types::{Assignment, Clock};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +13,9 @@ pub struct Signals {
     settled: AtomicU64,
     /// When the time for the last one is over, in milliseconds of the clock.
     until: AtomicU64,
+    /// The newest assignment; for the switch `break:EP-12` only, which sends what is old under it.
+    newest: Mutex<Option<Assignment>>,
+    deaf: AtomicBool,
     name_taken: AtomicBool,
     failed: AtomicBool,
     /// The driver's last sign of life, in milliseconds of the clock.
@@ -30,6 +34,8 @@ impl Signals {
             taken_back: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             until: AtomicU64::new(0),
+            newest: Mutex::new(None),
+            deaf: AtomicBool::new(false),
             name_taken: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             alive,
@@ -63,9 +69,28 @@ impl Signals {
         self.taken_back() > self.settled()
     }
 
-    /// Whether the time for that is over, too: what is not sent yet must not be sent any more (EP-12).
-    pub(in crate::runtime) fn over(&self) -> bool {
+    /// Whether the time for that is over, too.
+    pub(super) fn time_is_over(&self) -> bool {
         self.is_taken_back() && millis(self.clock.elapsed()) >= self.until.load(Ordering::SeqCst)
+    }
+
+    /// What is not sent yet must not be sent any more (EP-12).
+    pub(in crate::runtime) fn over(&self) -> bool {
+        self.time_is_over() && !self.deaf.load(Ordering::Relaxed)
+    }
+
+    /// `break:EP-12`: the driver does not hear that its time is over.
+    pub(super) fn make_deaf(&self) {
+        self.deaf.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn assigned(&self, assignment: &Assignment) {
+        *self.newest.lock() = Some(assignment.clone());
+    }
+
+    /// What was assigned last, whether or not the driver has come to it.
+    pub(in crate::runtime) fn newest(&self) -> Option<Assignment> {
+        self.newest.lock().clone()
     }
 
     /// Whether the work on an assignment should end, for whatever reason of the group's.

@@ -243,10 +243,18 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
         done.store(true, Ordering::SeqCst);
         result
     });
-    let bad: Vec<String> = ["decode", "null_key", "timestamp", "user", "encode", "too_large"]
-        .iter()
-        .map(|reason| format!("\"{reason}\":{}", metrics.bad_records(reason)))
-        .collect();
+    let bad: Vec<String> = [
+        "decode",
+        "null_key",
+        "timestamp",
+        "user",
+        "encode",
+        "too_large",
+        "misplaced",
+    ]
+    .iter()
+    .map(|reason| format!("\"{reason}\":{}", metrics.bad_records(reason)))
+    .collect();
     let retries: u64 = RETRIED.iter().map(|step| metrics.retries(step)).sum();
     eprintln!(
         "keyfold-event {{\"event\":\"ended\",\"folded\":{},\"committed\":{},\"rebuilds\":{},\"in_doubt\":{},\"retries\":{retries},{}}}",
