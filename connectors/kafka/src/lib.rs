@@ -2,7 +2,7 @@
 //!
 //! * [`KafkaConfig`]: brokers and librdkafka's own properties, without those that would break a guarantee (EP-11).
 //! * [`KafkaSource`]: reads a topic in single mode: every partition assigned by explicit offset, no subscription, no commit.
-//! * [`kafka_target`]: names an output topic with the largest output that it takes.
+//! * [`kafka_target`], [`kafka_target_unless`]: names an output topic with the largest output that it takes.
 //! * [`KafkaLog`]: publishes an epoch in one transaction: outputs, offsets and pointers.
 //!
 //! librdkafka is called directly (`ffi`), because the guarantees need what the safe binding hides: batches of borrowed messages,
@@ -16,6 +16,7 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod log;
+mod lookup;
 mod reader;
 mod sender;
 mod sink;
@@ -24,7 +25,7 @@ mod source;
 pub use config::KafkaConfig;
 pub use error::KafkaError;
 pub use log::KafkaLog;
-pub use sink::kafka_target;
+pub use sink::{kafka_target, kafka_target_unless};
 pub use source::{KafkaSource, StartAt};
 
 /// The examples of the README, compiled; those that need no broker are run.

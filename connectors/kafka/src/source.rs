@@ -2,6 +2,7 @@
 use crate::config::KafkaConfig;
 use crate::error::source_error;
 use crate::ffi::{Client, Failure, Kind, LaneQueue, List};
+use crate::lookup;
 use crate::reader::KafkaReader;
 use keyfold::source::{Source, SourceError, SourceReader};
 use keyfold::types::{Position, TopicInfo};
@@ -125,11 +126,8 @@ impl Source for KafkaSource {
 
     fn topic_info(&mut self) -> Result<TopicInfo, SourceError> {
         let topic = self.topic.clone();
-        let found = self
-            .asking()?
-            .partitions(&topic, ASK_WITHIN)
-            .map_err(|f| self.failed("read the topic's metadata", &f))?;
-        let Some(partitions) = found.filter(|n| *n > 0) else {
+        let found = lookup::partitions(self.asking()?, &topic, ASK_WITHIN);
+        let Some(partitions) = found.map_err(|f| self.failed("read the topic's metadata", &f))? else {
             return Err(SourceError::Fatal(format!(
                 "kafka topic {topic} does not exist; create it with the partitions it should have, then start again"
             )));
