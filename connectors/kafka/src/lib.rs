@@ -21,6 +21,7 @@ mod reader;
 mod sender;
 mod sink;
 mod source;
+mod watch;
 
 pub use config::KafkaConfig;
 pub use error::KafkaError;

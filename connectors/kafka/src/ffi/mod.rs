@@ -7,6 +7,7 @@ mod client;
 mod list;
 mod producer;
 
+pub(crate) use admin::{Asked, Described};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
 pub(crate) use list::List;
