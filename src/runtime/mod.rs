@@ -180,6 +180,13 @@ impl Runtime {
         self
     }
 
+    /// A handle that was made before, for what has to be stopped before there is a runtime.
+    #[must_use]
+    pub fn with_stop(mut self, stop: StopHandle) -> Runtime {
+        self.stop = stop;
+        self
+    }
+
     /// Asks the run to end: a last epoch is committed, then [`Runtime::run`] returns.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {

@@ -131,6 +131,13 @@ pub struct StopHandle {
     asked: Arc<AtomicBool>,
 }
 
+/// The flag may be set by others, by a signal's handler for one.
+impl From<Arc<AtomicBool>> for StopHandle {
+    fn from(asked: Arc<AtomicBool>) -> Self {
+        StopHandle { asked }
+    }
+}
+
 impl StopHandle {
     /// Commits a last epoch and ends the run.
     pub fn stop(&self) {

@@ -37,10 +37,20 @@ pub enum KafkaError {
         /// What the client says.
         reason: String,
     },
+    /// A stop was asked for while no broker could be reached. Nothing had begun; start again.
+    #[error(
+        "kafka output topic {topic}: stopped while no broker could be reached ({reason}); nothing had begun, start again"
+    )]
+    Stopped {
+        /// The topic.
+        topic: String,
+        /// Why it was not found.
+        reason: String,
+    },
 }
 
 /// Errors that do not go away by waiting: credentials, permissions, certificates, configuration.
-fn is_hopeless(failure: &Failure) -> bool {
+pub(crate) fn is_hopeless(failure: &Failure) -> bool {
     match failure.code {
         Code::Authentication
         | Code::SaslAuthenticationFailed

@@ -12,6 +12,7 @@ use keyfold::checkpoint::pointer::Pointer;
 use keyfold::runtime::{LogFactory, StageInfo};
 use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader};
 use keyfold::types::{Assignment, GroupMember, OutputRef};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One question to the cluster. Longer than the broker's sweep of timed-out transactions (10 s) is left to the caller's next try.
@@ -49,9 +50,26 @@ struct GroupMode {
 struct Session {
     sender: Sender,
     errors_at_start: u64,
-    /// A failed delivery makes librdkafka purge its queues at a later moment of its own, and with them what the next transaction has
-    /// queued by then: not silently, but the next transaction fails for nothing. So this session is rebuilt as well.
+    /// Not to be used for another transaction, though librdkafka has reported nothing: see [`Session::watched`] for one reason. The other is
+    /// a failed delivery, which makes it purge its queues at a later moment of its own, and with them what the next transaction has
+    /// queued by then: not silently, but the next transaction fails for nothing.
     spoilt: bool,
+}
+
+impl Session {
+    /// A call that sends offsets, or ends the transaction. When a connection closes meanwhile, librdkafka sends the request again by itself
+    /// and tells nobody, while the first copy may still be on its way: only a later session's epoch keeps it out of the next transaction
+    /// (EP-5). Between calls connections may close as they like, for idleness above all: nothing waits on them then.
+    fn watched<T>(&mut self, call: impl FnOnce(&Arc<Client>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let client = self.sender.client();
+        let closed = client.closed();
+        let result = call(client);
+        if client.closed() != closed {
+            tracing::info!("a connection closed under a call of the transaction, the session is opened anew");
+            self.spoilt = true;
+        }
+        result
+    }
 }
 
 impl KafkaLog {
@@ -499,28 +517,28 @@ impl Log for KafkaLog {
         let (list, sent_as) = (self.offsets(entries)?, self.sent_as()?);
         let within = self.transaction_timeout + Duration::from_secs(5);
         let session = self.session()?;
-        let sent = session.sender.client().send_offsets(list, sent_as, within);
+        let sent = session.watched(|client| client.send_offsets(list, sent_as, within));
         session.spoilt |= sent.is_err();
         sent.map_err(|f| self.failed(&format!("send offsets of group {}", self.group), &f))
     }
 
     fn commit(&mut self) -> Result<(), LogError> {
         let within = self.end_within();
-        let client = self.session()?.sender.client();
-        if client.in_flight() > 0 {
+        let session = self.session()?;
+        if session.sender.client().in_flight() > 0 {
             return Err(log_error(
                 LogErrorKind::Abortable,
                 "commit",
                 "outputs are in flight: drain comes first",
             ));
         }
-        let ended = client.commit_transaction(within);
+        let ended = session.watched(|client| client.commit_transaction(within));
         ended.map_err(|f| end_error(self.failed("commit", &f), &f))
     }
 
     fn abort(&mut self) -> Result<(), LogError> {
         let within = self.end_within();
-        let ended = self.session()?.sender.client().abort_transaction(within);
+        let ended = self.session()?.watched(|client| client.abort_transaction(within));
         ended.map_err(|f| end_error(transaction_error("abort", &f), &f))
     }
 

@@ -243,7 +243,7 @@ impl KafkaMembership {
         // The client forgets its member id when it sends the leave, and its close waits for the answer.
         let sent = self.serve_until(end, |j| j.client.identity().is_none_or(|of| of.member_id().is_empty()));
         let closing = self.joined.as_ref().map(|j| j.queue.close());
-        joined && sent && matches!(closing, Some(Ok(()))) && self.serve_until(end, |j| j.client.closed())
+        joined && sent && matches!(closing, Some(Ok(()))) && self.serve_until(end, |j| j.client.consumer_closed())
     }
 }
 

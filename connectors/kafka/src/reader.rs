@@ -8,9 +8,6 @@ use std::time::Duration;
 
 /// Asking for the watermarks of a partition that cannot be read, to say what is missing.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-/// A topic counts as deleted when this many questions in a row say so: a broker that has just started may not know it yet.
-const DELETED_AFTER: u32 = 3;
-const BETWEEN_QUESTIONS: Duration = Duration::from_millis(500);
 
 /// One lane's reader.
 pub(crate) struct KafkaReader {
@@ -124,9 +121,7 @@ impl KafkaReader {
             Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation | Code::NoOffset => {
                 Err(SourceError::Fatal(self.gap(partition, &text)))
             }
-            Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicId => {
-                self.may_be_deleted(&context, &text)
-            }
+            // "Unknown topic" too: a broker that has started just now may not know it yet. Whether it is gone, the source finds out.
             _ => Err(source_error(&context, &Failure::plain(code, text))),
         }
     }
@@ -177,20 +172,6 @@ impl KafkaReader {
             "kafka topic {topic} partition {partition} cannot be read from offset {wanted} on: {found}; client: {text}"
         )
     }
-
-    fn may_be_deleted(&self, context: &str, text: &str) -> Result<(), SourceError> {
-        for question in 0..DELETED_AFTER {
-            if question > 0 {
-                std::thread::sleep(BETWEEN_QUESTIONS);
-            }
-            match self.client.partitions(&self.topic, ASK_WITHIN) {
-                Ok(None) => {}
-                Ok(Some(_)) | Err(_) => return Err(SourceError::Retriable(format!("{context}: {text}"))),
-            }
-        }
-        let way_out = "the topic was deleted; create it again only for a new job";
-        Err(SourceError::Fatal(format!("{context}: {text}; {way_out}")))
-    }
 }
 
 impl SourceReader for KafkaReader {
@@ -205,3 +186,6 @@ impl SourceReader for KafkaReader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,44 +1,42 @@
 //! Output topics.
 use crate::config::KafkaConfig;
-use crate::error::KafkaError;
-use crate::ffi::{Client, Kind};
+use crate::error::{KafkaError, is_hopeless};
+use crate::ffi::{Client, Failure, Kind};
+use crate::lookup;
+use keyfold::runtime::StopHandle;
 use keyfold::sink::LogTarget;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a record needs beside key, value and headers' own bytes: 61 bytes of batch header, at most 36 of the record's own fields, and
 /// at most 10 for the lengths of each header (room for 41 of them).
 const ALLOWANCE: usize = 512;
 
-/// How long the broker may take to tell the topic's limit.
+/// How long the broker may take to answer.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
+/// First and longest wait between two tries, as for the sources' topics.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(10));
+/// A stop is noticed within this.
+const SLICE: Duration = Duration::from_millis(50);
 
-/// Names an output topic, with the largest output that client and topic take (key, value and headers together): the smaller of the
+/// Names an output topic, with the largest output that it takes (key, value and headers together): the smaller of the
 /// client's `message.max.bytes` and the topic's `max.message.bytes`, less 512 bytes for what the format adds.
 /// When the topic's limit may not be read, the client's (1,000,000 unless set) counts alone.
 ///
+/// Waits while no broker can be reached, as a job does for its sources. Who handles signals wants [`kafka_target_unless`].
+///
 /// # Errors
-/// When the topic does not exist or the client cannot be made.
+/// When the topic does not exist, or the client cannot be made or is not let in.
 pub fn kafka_target(config: &KafkaConfig, topic: &str) -> Result<LogTarget, KafkaError> {
-    let context = || format!("output topic {topic}");
-    let client =
-        Client::new(Kind::Producer, &config.producer_properties(usize::MAX)).map_err(|f| KafkaError::Client {
-            context: context(),
-            reason: f.text,
-        })?;
-    match client.partitions(topic, ASK_WITHIN) {
-        Ok(None) => {
-            return Err(KafkaError::UnknownTopic {
-                topic: topic.to_owned(),
-            });
-        }
-        Ok(Some(_)) => {}
-        Err(f) => {
-            return Err(KafkaError::Client {
-                context: context(),
-                reason: f.text,
-            });
-        }
-    }
+    kafka_target_unless(config, topic, &StopHandle::default())
+}
+
+/// As [`kafka_target`], until a stop is asked for. Hand the same handle to [`keyfold::runtime::Runtime::with_stop`].
+///
+/// # Errors
+/// As for [`kafka_target`], and [`KafkaError::Stopped`].
+pub fn kafka_target_unless(config: &KafkaConfig, topic: &str, stop: &StopHandle) -> Result<LogTarget, KafkaError> {
+    let client = Client::new(Kind::Producer, &config.producer_properties(usize::MAX)).map_err(|f| failed(topic, &f))?;
+    wait_for_topic(&client, topic, stop)?;
     let own = config.message_max_bytes();
     let told = client
         .topic_setting(topic, "max.message.bytes", ASK_WITHIN)
@@ -54,4 +52,54 @@ pub fn kafka_target(config: &KafkaConfig, topic: &str) -> Result<LogTarget, Kafk
         topic: topic.to_owned(),
         max_bytes,
     })
+}
+
+fn wait_for_topic(client: &Client, topic: &str, stop: &StopHandle) -> Result<(), KafkaError> {
+    let mut wait = BACK_OFF.0;
+    loop {
+        let failure = match lookup::partitions(client, topic, ASK_WITHIN) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => {
+                return Err(KafkaError::UnknownTopic {
+                    topic: topic.to_owned(),
+                });
+            }
+            Err(failure) => failure,
+        };
+        client.poll(0);
+        // A refused log-in shows only as a time-out; the error callback knows better.
+        let reported = client.take_last_error().map(|(code, text)| Failure::plain(code, text));
+        if let Some(hopeless) = reported.into_iter().chain([failure.clone()]).find(is_hopeless) {
+            return Err(failed(topic, &hopeless));
+        }
+        let why = failure.text;
+        tracing::warn!(topic, backoff_ms = wait.as_millis() as u64, %why, "looking for the output topic again");
+        if !sleep_unless(stop, wait) {
+            return Err(KafkaError::Stopped {
+                topic: topic.to_owned(),
+                reason: why,
+            });
+        }
+        wait = (wait * 2).min(BACK_OFF.1);
+    }
+}
+
+/// False when a stop came first.
+fn sleep_unless(stop: &StopHandle, time: Duration) -> bool {
+    let end = Instant::now() + time;
+    while !stop.asked() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(SLICE));
+    }
+    false
+}
+
+fn failed(topic: &str, failure: &Failure) -> KafkaError {
+    KafkaError::Client {
+        context: format!("output topic {topic}"),
+        reason: failure.text.clone(),
+    }
 }

@@ -1,15 +1,19 @@
 //! Reads a topic in single mode: every partition, by explicit offset, without a subscription.
 use crate::config::KafkaConfig;
 use crate::error::source_error;
-use crate::ffi::{Client, Failure, Kind, LaneQueue, List};
+use crate::ffi::{Asked, Client, Code, Failure, Kind, LaneQueue, List};
+use crate::lookup;
 use crate::reader::KafkaReader;
+use crate::watch::TopicWatch;
 use keyfold::source::{Source, SourceError, SourceReader};
 use keyfold::types::{Position, TopicInfo};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One question to the cluster.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// One look at the topic while it is read. Nobody waits for it; what takes longer says nothing.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where a new job begins to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +39,10 @@ pub struct KafkaSource {
     asking: Option<Client>,
     /// Reads; shared with the readers.
     reading: Option<Arc<Client>>,
+    /// From the first look at the topic on.
+    watch: Option<TopicWatch>,
+    /// The look that is under way.
+    look: Option<Asked>,
 }
 
 impl KafkaSource {
@@ -48,6 +56,8 @@ impl KafkaSource {
             start: StartAt::Earliest,
             asking: None,
             reading: None,
+            watch: None,
+            look: None,
         }
     }
 
@@ -103,11 +113,39 @@ impl KafkaSource {
         asked.map_err(|f| self.failed("look up a time", &f))?;
         let mut entries = list.entries();
         entries.sort_by_key(|e| e.partition);
-        if let Some(bad) = entries.iter().find(|e| e.code != crate::ffi::Code::NoError) {
+        if let Some(bad) = entries.iter().find(|e| e.code != Code::NoError) {
             return Err(self.failed("look up a time", &Failure::plain(bad.code, bad.code.to_string())));
         }
         Ok(entries.iter().map(|e| e.offset).collect())
     }
+}
+
+/// Looks now and then whether the topic is still the one that the job was started on; never waits.
+impl KafkaSource {
+    fn look(&mut self) -> Result<(), SourceError> {
+        let (Some(watch), Some(client)) = (&mut self.watch, &self.reading) else {
+            return Ok(());
+        };
+        if let Some(look) = &self.look {
+            let Some(answer) = look.answer() else { return Ok(()) };
+            self.look = None;
+            let changed = watch.heard(&answer, Instant::now());
+            return changed.map_or(Ok(()), |why| Err(SourceError::Fatal(why)));
+        }
+        if watch.is_due(Instant::now()) {
+            let asked = client.ask_about(watch.topic(), LOOK_WITHIN);
+            self.look = Some(asked.map_err(|f| source_error(&format!("look at kafka topic {}", self.topic), &f))?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether this says that there is no such topic or partition.
+fn is_unknown(code: Code) -> bool {
+    matches!(
+        code,
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicId
+    )
 }
 
 fn cannot_make(failure: &Failure) -> SourceError {
@@ -125,17 +163,17 @@ impl Source for KafkaSource {
 
     fn topic_info(&mut self) -> Result<TopicInfo, SourceError> {
         let topic = self.topic.clone();
-        let found = self
-            .asking()?
-            .partitions(&topic, ASK_WITHIN)
-            .map_err(|f| self.failed("read the topic's metadata", &f))?;
-        let Some(partitions) = found.filter(|n| *n > 0) else {
+        let found = lookup::partitions(self.asking()?, &topic, ASK_WITHIN);
+        let Some(partitions) = found.map_err(|f| self.failed("read the topic's metadata", &f))? else {
             return Err(SourceError::Fatal(format!(
                 "kafka topic {topic} does not exist; create it with the partitions it should have, then start again"
             )));
         };
         let id = self.asking()?.topic_id(&topic, ASK_WITHIN).unwrap_or_default();
-        Ok(TopicInfo { topic, id, partitions })
+        let info = TopicInfo { topic, id, partitions };
+        self.watch
+            .get_or_insert_with(|| TopicWatch::new(info.clone(), Instant::now()));
+        Ok(info)
     }
 
     fn start_positions(&mut self) -> Result<Vec<Position>, SourceError> {
@@ -212,14 +250,21 @@ impl Source for KafkaSource {
                 "{context}: a record did not go to its lane"
             )));
         }
-        match client.take_last_error() {
-            Some((code, text)) => Err(source_error(&context, &Failure::plain(code, text))),
-            None => Ok(()),
+        let reported = client.take_last_error();
+        if let (Some((code, _)), Some(watch)) = (&reported, &mut self.watch)
+            && is_unknown(*code)
+        {
+            watch.doubt();
         }
+        self.look()?;
+        reported.map_or(Ok(()), |(code, text)| {
+            Err(source_error(&context, &Failure::plain(code, text)))
+        })
     }
 
     fn close(&mut self) {
         self.asking = None;
+        self.look = None;
         if let Some(client) = self.reading.take()
             && let Err(failure) = client.assign(None)
         {

@@ -13,7 +13,7 @@ use keyfold::testing::Faults;
 use keyfold::topology::{Job, Target};
 use keyfold::types::codec::{Postcard, Utf8};
 use keyfold_files::{FilesSink, FilesSource};
-use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource, kafka_target};
+use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource, kafka_target_unless};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
@@ -58,13 +58,12 @@ pub fn work(options: &WorkerOptions) -> Result<ExitCode> {
     }
     std::thread::spawn(end_with_supervisor);
     let folded: Arc<AtomicU64> = Arc::default();
-    let (runtime, opened) = build(options, folded.clone())?;
+    let stop = StopHandle::from(asked);
+    let (runtime, opened) = build(options, folded.clone(), stop)?;
     let teller = Teller {
-        asked,
         folded,
         opened,
         progress: runtime.progress(),
-        stop: runtime.stop_handle(),
     };
     let done = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
@@ -84,12 +83,12 @@ fn end_with_supervisor() {
     std::process::exit(ExitCode::Failed as i32);
 }
 
-fn build(options: &WorkerOptions, folded: Arc<AtomicU64>) -> Result<(Runtime, Opened)> {
+fn build(options: &WorkerOptions, folded: Arc<AtomicU64>, stop: StopHandle) -> Result<(Runtime, Opened)> {
     let dirs = Dirs::new(&options.dir);
     let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(dirs.store(), Faults::none())?);
     let (source, target, log) = match &options.kafka {
         None => files(&dirs, store.clone()),
-        Some(brokers) => kafka(brokers, &options.job)?,
+        Some(brokers) => kafka(brokers, &options.job, &stop)?,
     };
     let source = Paced::new(source, options.pace);
     let opened = source.opened();
@@ -97,7 +96,10 @@ fn build(options: &WorkerOptions, folded: Arc<AtomicU64>) -> Result<(Runtime, Op
     define(&job, source, target, folded);
     let mut config = Config::new(dirs.state());
     config.epoch_interval = EPOCH;
-    Ok((Runtime::single(job.build()?, config, log, store), opened))
+    Ok((
+        Runtime::single(job.build()?, config, log, store).with_stop(stop),
+        opened,
+    ))
 }
 
 /// The job: orders by customer, folded into totals.
@@ -131,22 +133,20 @@ fn files(dirs: &Dirs, store: Arc<dyn Store>) -> Ends {
     (source, FilesSink::new(dirs.output()).into(), log)
 }
 
-fn kafka(brokers: &str, job: &str) -> Result<Ends> {
+fn kafka(brokers: &str, job: &str, stop: &StopHandle) -> Result<Ends> {
     let config = KafkaConfig::new(brokers);
     let source = Box::new(KafkaSource::topic(&config, orders_topic(job)));
-    let target = kafka_target(&config, &totals_topic(job))?;
+    let target = kafka_target_unless(&config, &totals_topic(job), stop)?;
     let timeout = Config::new("").transaction_timeout;
     let log = KafkaLog::factory(&config, timeout);
     Ok((source, target.into(), log))
 }
 
-/// Tells the supervisor how far the job is, and passes a signal on to it.
+/// Tells the supervisor how far the job is.
 struct Teller {
-    asked: Arc<AtomicBool>,
     folded: Arc<AtomicU64>,
     opened: Opened,
     progress: Arc<Progress>,
-    stop: StopHandle,
 }
 
 impl Teller {
@@ -154,9 +154,6 @@ impl Teller {
         let mut has_started = false;
         loop {
             let is_last = done.load(Ordering::SeqCst);
-            if self.asked.load(Ordering::SeqCst) {
-                self.stop.stop();
-            }
             has_started = has_started || self.tell_start();
             if has_started {
                 tell(&Status::Progress(self.figures()));

@@ -2,6 +2,7 @@
 use super::{Code, Failure, bytes, c_string, check, describe, sys, take_error, text};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(crate) struct DeliveryFailure {
     pub value_len: usize,
 }
 
-/// What the callbacks write. They run on the thread that polls the client.
+/// What the callbacks write. They run on the thread that polls the client; `closed` is written by the client's own threads.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     errors: AtomicU64,
@@ -35,6 +36,7 @@ pub(super) struct Events {
     delivered: AtomicU64,
     failed: AtomicU64,
     first_failure: Mutex<Option<DeliveryFailure>>,
+    closed: AtomicU64,
 }
 
 /// A client. Its C functions may be called from any thread.
@@ -67,6 +69,7 @@ impl Client {
             sys::rd_kafka_conf_set_opaque(conf.pointer, Arc::as_ptr(&events).cast_mut().cast());
             sys::rd_kafka_conf_set_log_cb(conf.pointer, Some(on_log));
             sys::rd_kafka_conf_set_error_cb(conf.pointer, Some(on_error));
+            sys::rd_kafka_conf_set_closesocket_cb(conf.pointer, Some(on_close));
             match kind {
                 Kind::Producer => sys::rd_kafka_conf_set_dr_msg_cb(conf.pointer, Some(on_delivery)),
                 Kind::Member => {
@@ -134,6 +137,11 @@ impl Client {
     /// Number of error callbacks so far.
     pub(crate) fn errors(&self) -> u64 {
         self.events.errors.load(Ordering::Acquire)
+    }
+
+    /// Connections closed so far, whoever closed them and why. A connection is counted before what waited on it is sent again.
+    pub(crate) fn closed(&self) -> u64 {
+        self.events.closed.load(Ordering::Acquire)
     }
 
     /// Takes the last error that the error callback has reported.
@@ -295,6 +303,16 @@ unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, err: c_int, reason: *cons
     tracing::warn!(error = %name, "kafka client: {reason}");
     *events.last_error.lock() = Some((code, format!("{name}: {reason}")));
     events.errors.fetch_add(1, Ordering::AcqRel);
+}
+
+/// The log tells of a closed connection too, but not of one that closes like the last within 30 s, and only as the log's level allows.
+unsafe extern "C" fn on_close(socket: c_int, opaque: *mut c_void) -> c_int {
+    // SAFETY: the opaque pointer is the client's `Events`, alive until the client is destroyed.
+    let events = unsafe { &*opaque.cast::<Events>() };
+    events.closed.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: librdkafka gives the socket away: the callback stands for its own close.
+    drop(unsafe { OwnedFd::from_raw_fd(socket) });
+    0
 }
 
 unsafe extern "C" fn on_delivery(

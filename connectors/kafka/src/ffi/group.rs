@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// Whether a close has come to its end.
-    pub(crate) fn closed(&self) -> bool {
+    pub(crate) fn consumer_closed(&self) -> bool {
         // SAFETY: the client is alive.
         unsafe { sys::rd_kafka_consumer_closed(self.as_ptr()) != 0 }
     }

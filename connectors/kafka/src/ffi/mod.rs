@@ -8,6 +8,7 @@ mod group;
 mod list;
 mod producer;
 
+pub(crate) use admin::{Asked, Described};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
 pub(crate) use group::{EventQueue, GroupMetadata, MemberEvent};

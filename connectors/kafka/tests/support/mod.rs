@@ -5,6 +5,7 @@ use keyfold::sink::{CommitEntry, Log, LogTarget};
 use keyfold::source::{Flow, RecordSink, Source, SourceError, SourceReader};
 use keyfold::types::{Header, OutputRef, Position, RecordRef};
 use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -34,12 +35,53 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
+/// An address at which connections are refused at first, and later passed on to the broker.
+pub struct LateDoor {
+    pub address: String,
+    upstream: String,
+}
+
+impl LateDoor {
+    pub fn new(upstream: &str) -> LateDoor {
+        LateDoor {
+            address: format!("127.0.0.1:{}", free_port()),
+            upstream: upstream.to_owned(),
+        }
+    }
+
+    /// Open until the test program ends.
+    pub fn opens_after(self, time: Duration) {
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            let door = TcpListener::bind(&self.address).expect("the port is still free");
+            for client in door.incoming().map_while(Result::ok) {
+                let broker = TcpStream::connect(&self.upstream).expect("the broker");
+                pass(&client, &broker);
+                pass(&broker, &client);
+            }
+        });
+    }
+}
+
+fn pass(from: &TcpStream, to: &TcpStream) {
+    let (mut from, mut to) = (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
+    std::thread::spawn(move || {
+        // Ends with either side.
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}
+
+fn free_port() -> String {
+    let told = run(&mut Command::new(script("free-port.sh"))).stdout;
+    String::from_utf8(told).expect("a number").trim().to_owned()
+}
+
 /// The broker, started at first use and stopped when the test process ends, however it ends.
 pub fn broker() -> &'static Broker {
     BROKER.get_or_init(|| {
         let dir = tempfile::tempdir().expect("a directory").keep();
-        let port = String::from_utf8(run(&mut Command::new(script("free-port.sh"))).stdout).expect("a number");
-        let port = port.trim().to_owned();
+        let port = free_port();
         stop_with_us(&dir);
         let up = script("up.sh");
         run(Command::new(up)

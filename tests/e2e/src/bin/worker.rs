@@ -13,12 +13,12 @@ use keyfold::checkpoint::store::DirectoryStore;
 use keyfold::config::{Config, Guarantee};
 use keyfold::operator::process::ProcessError;
 use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
-use keyfold::runtime::{Phase, Progress, Runtime, RuntimeError};
+use keyfold::runtime::{Phase, Progress, Runtime, RuntimeError, StopHandle};
 use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::{Job, SourceOptions, Topology};
 use keyfold::types::codec::Postcard;
-use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
+use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target_unless};
 
 #[derive(Parser)]
 struct Arguments {
@@ -134,10 +134,10 @@ fn kafka(arguments: &Arguments, faults: &Faults) -> Result<KafkaConfig> {
     Ok(kafka)
 }
 
-fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
+fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Result<Topology> {
     let job = Job::new(&arguments.job);
     let options = match &arguments.dead_letters {
-        Some(topic) => SourceOptions::dead_letter(kafka_target(kafka, topic)?),
+        Some(topic) => SourceOptions::dead_letter(kafka_target_unless(kafka, topic, stop)?),
         None if arguments.skip => SourceOptions::skip_bad_records(),
         None => SourceOptions::default(),
     };
@@ -155,7 +155,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig) -> Result<Topology> {
     })
     .to_with(
         "output",
-        kafka_target(kafka, &arguments.output)?,
+        kafka_target_unless(kafka, &arguments.output, stop)?,
         |text: &String, _, out| {
             out.value = Some(text.as_bytes().to_vec());
             Ok(())
@@ -221,7 +221,11 @@ fn tell(progress: &Progress, metrics: &Metrics, done: &AtomicBool) {
 fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
     let faults = Faults::from_env().map_err(|e| anyhow!(e))?;
     let kafka = kafka(arguments, &faults)?;
-    let topology = topology(arguments, &kafka)?;
+    let stop = StopHandle::default();
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
+    let on_signal = stop.clone();
+    std::thread::spawn(move || signals.forever().for_each(|_| on_signal.stop()));
+    let topology = topology(arguments, &kafka, &stop)?;
     let store = Arc::new(DirectoryStore::open(&arguments.store_dir, faults.clone())?);
     let config = config(arguments);
     let log = KafkaLog::factory(&kafka, config.transaction_timeout);
@@ -231,10 +235,7 @@ fn run(arguments: &Arguments) -> Result<Result<(), RuntimeError>> {
     } else {
         Runtime::single(topology, config, log, store)
     };
-    let runtime = runtime.with_faults(faults);
-    let stop = runtime.stop_handle();
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
-    std::thread::spawn(move || signals.forever().for_each(|_| stop.stop()));
+    let runtime = runtime.with_faults(faults).with_stop(stop);
     let (progress, metrics) = (runtime.progress(), runtime.metrics());
     let done = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {

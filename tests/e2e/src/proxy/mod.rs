@@ -1,8 +1,8 @@
 //! A proxy in front of a broker that withholds requests and responses by rule. It changes no byte.
 //!
 //! A Kafka request starts with `length i32 | api key i16 | api version i16 | correlation id i32`, a response with
-//! `length i32 | correlation id i32`: that is all that is looked at. The broker has to advertise the proxy's address,
-//! so that everything passes through here.
+//! `length i32 | correlation id i32`: that is all that is looked at, but for [`FIND_GROUP`]. The broker has to advertise the
+//! proxy's address, so that everything passes through here.
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,6 +22,9 @@ use rules::{Decision, Rules};
 pub const PRODUCE: i16 = 0;
 /// OffsetFetch.
 pub const OFFSET_FETCH: i16 = 9;
+/// FindCoordinator of a group, its versions 1 and 2, which name the kind of what they look for last. On the wire it has the number 10, as
+/// FindCoordinator of a transactional id; that one goes by 10 here too.
+pub const FIND_GROUP: i16 = -10;
 /// InitProducerId.
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// AddOffsetsToTxn; brokers from 4.0 on may not need it.
@@ -201,10 +204,11 @@ fn close(one: &TcpStream, other: &TcpStream) {
 fn requests(client: &TcpStream, broker: &TcpStream, shared: &Shared, open: &Open) -> io::Result<()> {
     let mut frame = Vec::new();
     while read_frame(client, &mut frame, 8)? {
-        let api_key = i16::from_be_bytes([frame[4], frame[5]]);
+        let api_key = kind(&frame);
         let id = i32::from_be_bytes([frame[8], frame[9], frame[10], frame[11]]);
         let decision = shared.rules.request(api_key);
         let of_response = match decision {
+            Some(decision) if decision.action == Action::CloseInsteadOfRequest => return Ok(()),
             Some(decision) if decision.action.holds_request() => {
                 shared.rules.hold(&decision);
                 None
@@ -219,6 +223,15 @@ fn requests(client: &TcpStream, broker: &TcpStream, shared: &Shared, open: &Open
         broker.write_all(&frame)?;
     }
     Ok(())
+}
+
+/// The api key, or [`FIND_GROUP`].
+fn kind(frame: &[u8]) -> i16 {
+    let number = |at: usize| i16::from_be_bytes([frame[at], frame[at + 1]]);
+    match (number(4), number(6), frame.last()) {
+        (10, 1 | 2, Some(0)) => FIND_GROUP,
+        (api_key, _, _) => api_key,
+    }
 }
 
 fn responses(broker: &TcpStream, client: &TcpStream, shared: &Shared, open: &Open) -> io::Result<()> {

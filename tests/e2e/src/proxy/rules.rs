@@ -19,11 +19,18 @@ pub enum Action {
     HoldRequestUntilReleased,
     /// The broker has answered, and instead of the answer the client sees its connection closed.
     CloseInsteadOfResponse,
+    /// The broker never gets the request, and the client sees its connection closed.
+    CloseInsteadOfRequest,
 }
 
 impl Action {
     pub(super) fn holds_request(self) -> bool {
         matches!(self, Action::HoldRequest(_) | Action::HoldRequestUntilReleased)
+    }
+
+    /// It acts on the request, not on its response.
+    fn is_of_request(self) -> bool {
+        self.holds_request() || self == Action::CloseInsteadOfRequest
     }
 
     fn time(self) -> Option<Duration> {
@@ -166,7 +173,7 @@ impl Rules {
             }
         }
         let decision = decision?;
-        if decision.action.holds_request() {
+        if decision.action.is_of_request() {
             self.act(&decision);
         }
         Some(decision)

@@ -142,6 +142,27 @@ fn the_connection_is_closed_instead_of_the_answer() {
 }
 
 #[test]
+fn the_connection_is_closed_instead_of_the_request() {
+    let proxy = proxy();
+    let rule = proxy.add(Rule::nth(END_TXN, 1, Action::CloseInsteadOfRequest));
+    let mut client = Client::new(&proxy);
+    client.send(END_TXN, 1);
+    assert_eq!(client.answer(), None);
+    assert_eq!((proxy.acted(rule), proxy.counters(END_TXN).requests), (1, 0));
+    let mut again = Client::new(&proxy);
+    again.send(END_TXN, 2);
+    assert_eq!(again.answer(), Some((2, END_TXN)));
+}
+
+#[test]
+fn looking_for_a_groups_coordinator_is_told_from_looking_for_a_transactions() {
+    let request = |version: u8, kind: u8| [0, 0, 0, 13, 0, 10, 0, version, 0, 0, 0, 1, 0, 0, 0, 1, kind];
+    assert_eq!(kind(&request(2, 0)), FIND_GROUP);
+    assert_eq!(kind(&request(2, 1)), 10);
+    assert_eq!(kind(&request(4, 0)), 10, "it ends otherwise");
+}
+
+#[test]
 fn an_unreachable_broker_closes_and_comes_back() {
     let proxy = proxy();
     let mut client = Client::new(&proxy);

@@ -4,6 +4,7 @@ mod ep_1;
 mod ep_10;
 mod ep_2;
 mod ep_5;
+mod ep_5_connection;
 mod ep_5_fetch;
 mod ep_6;
 mod ep_7;

@@ -152,8 +152,20 @@ impl Scene {
     /// How often this worker was fenced while it published. (Sessions that it opens anew because a commit was slow on a
     /// busy machine are not counted.)
     pub fn fences(&self, who: &str) -> usize {
-        let log = std::fs::read_to_string(self.dir.path().join(format!("{who}.log"))).expect("a log");
-        log.matches("kind=Fenced").count()
+        self.log(who).matches("kind=Fenced").count()
+    }
+
+    /// Waits until this is in the worker's log.
+    pub fn until_it_says(&self, who: &str, what: &str) {
+        let begin = Instant::now();
+        while !self.log(who).contains(what) {
+            assert!(begin.elapsed() < LONG, "it never says {what}: {}", self.log(who));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn log(&self, who: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(format!("{who}.log"))).expect("a log")
     }
 
     /// What is wrong so far.

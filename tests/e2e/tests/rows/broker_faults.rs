@@ -79,6 +79,33 @@ fn row_15_broker_away_for_longer_than_the_transaction_timeout() {
     assert!(watched.ok(), "{watched:?}");
 }
 
+/// The broker was down when the worker started, which ended with exit code 1 because of its output topic; for the input topic it would
+/// have waited. Now it waits for both, ends when it is told to, and goes on when the broker is there.
+#[test]
+fn row_15_broker_away_when_the_worker_starts() {
+    let own = own_broker(&[]);
+    let scene = Scene::new(&own.broker, "row15-start", 4);
+    own.broker.stop().expect("stopped");
+    let waiting = || {
+        let mut worker = scene.worker("", &[]);
+        until(&mut worker, "a second look", |told| {
+            told.last_lines
+                .iter()
+                .any(|line| line.contains("looking for the output topic again"))
+        });
+        worker
+    };
+    let mut told_to_stop = waiting();
+    told_to_stop.signal(libc::SIGTERM).expect("it waits");
+    let (code, message, _) = end_of(told_to_stop);
+    assert!(code == 1 && message.contains("nothing had begun"), "{code}: {message}");
+    let mut worker = waiting();
+    own.broker.restart().expect("started");
+    until(&mut worker, "a start", |told| told.started.is_some());
+    let (checker, feed) = (scene.checker(), scene.feed(1000));
+    scene.finish(feed, 1000, checker, worker);
+}
+
 /// A broker with a small `offset.metadata.max.bytes` would refuse every commit, and abort for ever: refused at the start instead.
 #[test]
 fn row_64_offset_metadata_limit_too_small() {

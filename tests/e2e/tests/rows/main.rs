@@ -10,3 +10,4 @@ mod records;
 mod scene;
 mod timestamps;
 mod tools;
+mod topics;
