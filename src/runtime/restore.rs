@@ -24,13 +24,6 @@ pub(super) struct Restore<'a> {
 impl Restore<'_> {
     /// Restores every shard; returns the copies by shard.
     pub fn all(&self, shards: &[(Shard, ShardState)]) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
-        self.faults.restoring(true);
-        let restored = self.side_by_side(shards);
-        self.faults.restoring(false);
-        restored
-    }
-
-    fn side_by_side(&self, shards: &[(Shard, ShardState)]) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
@@ -71,6 +64,7 @@ impl Restore<'_> {
     fn catch_up(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
         let backend = self.backends.open(shard)?;
         let tail = self.chain.plan(shard, target, backend.applied()?)?;
+        let _restoring = self.faults.restoring();
         let total = tail.links.len();
         let mut done = 0usize;
         self.chain.replay(&tail, |link, section| {

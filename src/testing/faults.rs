@@ -5,9 +5,10 @@
 //! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`, `crash` (the thread that runs the protocol unwinds, as if the
 //! process had died there; for drivers inside one process); or `break:EP-n` (a protection is off).
 use parking_lot::RwLock;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Every fail point, in the order in which an epoch passes them; the last three belong to start and restore.
@@ -58,7 +59,6 @@ struct Point {
 
 #[derive(Debug, Default)]
 struct Inner {
-    restoring: AtomicBool,
     points: RwLock<HashMap<String, Point>>,
     broken: HashSet<String>,
 }
@@ -67,6 +67,20 @@ struct Inner {
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     inner: Option<Arc<Inner>>,
+}
+
+thread_local! {
+    static RESTORING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// See [`Faults::restoring`].
+#[derive(Debug)]
+pub struct Restoring(());
+
+impl Drop for Restoring {
+    fn drop(&mut self) {
+        RESTORING.set(false);
+    }
 }
 
 /// A fail point that was told to fail.
@@ -131,11 +145,12 @@ impl Faults {
         Ok(())
     }
 
-    /// A restore applies sections too, any number of them: the points of an epoch's apply are neither passed nor counted meanwhile.
-    pub fn restoring(&self, on: bool) {
-        if let Some(inner) = &self.inner {
-            inner.restoring.store(on, Ordering::SeqCst);
-        }
+    /// A restore applies sections too, any number of them: until what this returns is dropped, this thread neither passes nor counts the
+    /// points of an epoch's apply. Others do: in group mode epochs are applied beside a restore.
+    #[must_use]
+    pub fn restoring(&self) -> Restoring {
+        RESTORING.set(true);
+        Restoring(())
     }
 
     /// Passes a fail point.
@@ -148,8 +163,7 @@ impl Faults {
         let action = {
             let points = inner.points.read();
             let Some(point) = points.get(name) else { return Ok(()) };
-            let restoring = self.inner.as_ref().is_some_and(|i| i.restoring.load(Ordering::SeqCst));
-            if restoring && name.ends_with("_apply") {
+            if RESTORING.get() && name.ends_with("_apply") {
                 return Ok(());
             }
             if point.seen.fetch_add(1, Ordering::Relaxed) + 1 != point.at {
@@ -239,5 +253,21 @@ mod tests {
         ] {
             assert!(Faults::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_restore_passes_no_point_of_an_apply_and_the_thread_beside_it_does() {
+        let faults = Faults::parse("post_apply=error; mid_restore=error").expect("valid");
+        let restoring = faults.restoring();
+        assert!(faults.at("post_apply").is_ok());
+        assert!(faults.at("mid_restore").is_err());
+        let beside = faults.clone();
+        let passed = std::thread::spawn(move || beside.at("post_apply"))
+            .join()
+            .expect("no panic");
+        assert!(passed.is_err());
+        drop(restoring);
+        let faults = Faults::parse("post_apply=error").expect("valid");
+        assert!(faults.at("post_apply").is_err());
     }
 }
