@@ -16,15 +16,20 @@
 //!
 //! [`PointerWatch`] reads the committed offsets of the job's group all the time and checks that the epoch object that
 //! they name exists, verifies, and that the sequences of every shard only grow along the links.
+//!
+//! [`OwnerWatch`] counts, with the broker's description of the group beside the pointers, how often a partition went from
+//! one instance to another.
 #![deny(missing_docs)]
 
 mod checker;
 mod follow;
 pub mod judge;
 pub mod object;
+pub mod owners;
 pub mod pointer;
 pub mod watch;
 
 pub use checker::{Checker, Running};
 pub use judge::{Counts, Judge, Offender, Report, Verdict};
+pub use owners::{Handover, OwnerWatch, WatchingOwners};
 pub use watch::{PointerWatch, WatchOptions, WatchReport, Watching};

@@ -99,7 +99,8 @@ fn section(part: &Part) -> Vec<u8> {
     }
     bytes.extend(1u32.to_be_bytes());
     text(&mut bytes, "in");
-    bytes.extend(0i32.to_be_bytes());
+    // The partition that feeds the shard.
+    bytes.extend(part.shard.to_be_bytes());
     bytes.extend(part.offset.to_be_bytes());
     bytes.extend(3i32.to_be_bytes());
     bytes.extend([0; 40]);

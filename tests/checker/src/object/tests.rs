@@ -43,7 +43,7 @@ fn a_right_object_verifies() {
     assert_eq!(object.sections[&2].parent.map(|p| p.sequence), Some(0));
     let position = Position {
         topic: "in".into(),
-        partition: 0,
+        partition: 2,
         offset: 9,
     };
     assert_eq!(object.sections[&2].positions, vec![position]);

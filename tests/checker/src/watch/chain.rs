@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::WatchReport;
-use crate::object::{Link, Object};
+use crate::object::{Link, Object, Position};
 use crate::pointer::{Digest, EpochName, Pointer};
 
 /// How many links are followed back at most between two looks.
@@ -90,8 +90,8 @@ impl Chain {
         pointers.dedup();
         for text in &pointers {
             report.checks += 1;
-            let of_this = committed.iter().filter(|c| c.pointer == **text);
-            if let Err(error) = self.check(text, of_this, pointers.len() == 1) {
+            let (of_this, others): (Vec<_>, Vec<_>) = committed.iter().partition(|c| c.pointer == **text);
+            if let Err(error) = self.check(text, &of_this, &others) {
                 report.violate(format!("pointer {text:?}: {error:#}"));
             }
         }
@@ -122,38 +122,72 @@ impl Chain {
         errors
     }
 
-    fn check<'a>(&mut self, text: &str, of: impl Iterator<Item = &'a Committed>, only: bool) -> Result<()> {
+    fn check(&mut self, text: &str, of_this: &[&Committed], others: &[&Committed]) -> Result<()> {
         let pointer = Pointer::parse(text)?;
         ensure!(pointer.job_hash == self.job_hash, "of another job or stage");
         ensure!(pointer.store_id == self.store_id()?, "of another store");
         // Verified once; that it is still there is looked at each time.
         let object = self.object(pointer.epoch, &pointer.digest)?;
         ensure!(self.path(pointer.epoch).is_file(), "the object is gone");
-        for committed in of {
+        for committed in of_this {
             check_position(&object, committed)?;
         }
         self.named.insert(pointer.epoch);
-        self.advance(&object, only)
+        let mut reached = reached(&object);
+        if others.is_empty() {
+            if let Some(shard) = self.shards.keys().find(|s| !reached.contains_key(s)) {
+                bail!("shard {shard} had a committed section and cannot be reached any more");
+            }
+        } else {
+            self.keep_own(&object, &mut reached, of_this, others)?;
+        }
+        self.advance(reached)
+    }
+
+    /// With a pointer for each partition, an object speaks for the shards whose partitions name it: what else it holds or links to was
+    /// true when it was written, and another instance may have gone on since.
+    fn keep_own(
+        &mut self,
+        object: &Object,
+        reached: &mut BTreeMap<u32, (Place, Option<Link>)>,
+        of_this: &[&Committed],
+        others: &[&Committed],
+    ) -> Result<()> {
+        let mut unread: Vec<&Committed> = of_this.to_vec();
+        let shards: Vec<u32> = reached.keys().copied().collect();
+        for shard in shards {
+            // What cannot be read need not be there any more, unless it is looked for: then it is missed below.
+            let positions = self.positions(object, shard);
+            let read = |c: &Committed| {
+                let mut positions = positions.iter().flatten();
+                positions.find(|p| (&p.topic, p.partition) == (&c.topic, c.partition))
+            };
+            if positions.is_none() || others.iter().any(|c| read(c).is_some()) {
+                reached.remove(&shard);
+                continue;
+            }
+            let mut own = of_this.iter().filter_map(|c| Some((c, read(c)?)));
+            own.try_for_each(|(committed, position)| check_offset(committed, position))?;
+            unread.retain(|c| read(c).is_none());
+        }
+        match unread.first() {
+            None => Ok(()),
+            Some(c) => bail!("it leads to no section that {}/{} was read for", c.topic, c.partition),
+        }
+    }
+
+    /// How far the partitions of a shard had been read, by its last section that the object knows.
+    fn positions(&mut self, object: &Object, shard: u32) -> Option<Vec<Position>> {
+        if let Some(section) = object.sections.get(&shard) {
+            return Some(section.positions.clone());
+        }
+        let link = object.last_committed.get(&shard)?;
+        let linked = self.object(link.epoch, &link.digest).ok()?;
+        linked.sections.get(&shard).map(|s| s.positions.clone())
     }
 
     /// Sequences only grow, along the links.
-    fn advance(&mut self, object: &Object, only: bool) -> Result<()> {
-        let mut reached: BTreeMap<u32, (Place, Option<Link>)> = object
-            .last_committed
-            .iter()
-            .map(|(shard, link)| (*shard, (Place::from(link), Some(*link))))
-            .collect();
-        for (shard, section) in &object.sections {
-            let place = Place {
-                sequence: section.sequence,
-                epoch: object.epoch,
-                digest: object.digest,
-            };
-            reached.insert(*shard, (place, section.parent));
-        }
-        if only && let Some(shard) = self.shards.keys().find(|s| !reached.contains_key(s)) {
-            bail!("shard {shard} had a committed section and cannot be reached any more");
-        }
+    fn advance(&mut self, reached: BTreeMap<u32, (Place, Option<Link>)>) -> Result<()> {
         for (shard, (place, next)) in reached {
             if let Some(before) = self.shards.get(&shard).copied() {
                 self.walk(shard, before, place, next)
@@ -290,21 +324,41 @@ impl Chain {
     }
 }
 
+/// The shards that an object leads to: where, and what comes before.
+fn reached(object: &Object) -> BTreeMap<u32, (Place, Option<Link>)> {
+    let linked = object.last_committed.iter();
+    let mut reached: BTreeMap<_, _> = linked
+        .map(|(shard, link)| (*shard, (Place::from(link), Some(*link))))
+        .collect();
+    for (shard, section) in &object.sections {
+        let place = Place {
+            sequence: section.sequence,
+            epoch: object.epoch,
+            digest: object.digest,
+        };
+        reached.insert(*shard, (place, section.parent));
+    }
+    reached
+}
+
 /// Where the named object says how far a partition was read, it says what was committed.
 fn check_position(object: &Object, committed: &Committed) -> Result<()> {
+    let positions = object.sections.values().flat_map(|s| &s.positions);
+    let mut of_this = positions.filter(|p| p.topic == committed.topic && p.partition == committed.partition);
+    of_this.try_for_each(|position| check_offset(committed, position))
+}
+
+fn check_offset(committed: &Committed, position: &Position) -> Result<()> {
     let Committed {
         topic,
         partition,
         offset,
         ..
     } = committed;
-    let positions = object.sections.values().flat_map(|s| &s.positions);
-    let mut of_this = positions.filter(|p| p.topic == *topic && p.partition == *partition);
-    if let Some(other) = of_this.find(|p| p.offset != *offset) {
-        bail!(
-            "{topic}/{partition} was committed at {offset}, its object says {}",
-            other.offset
-        );
-    }
+    ensure!(
+        position.offset == *offset,
+        "{topic}/{partition} was committed at {offset}, its object says {}",
+        position.offset
+    );
     Ok(())
 }

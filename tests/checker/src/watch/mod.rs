@@ -83,12 +83,7 @@ impl PointerWatch {
     /// # Errors
     /// When a topic is not there, or no consumer can be created.
     pub fn start(options: WatchOptions) -> Result<Watching> {
-        let metadata = follow::consumer(&options.brokers, "read_committed")?;
-        let counts = options
-            .topics
-            .iter()
-            .map(|t| Ok((t.clone(), follow::partitions(&metadata, t)?)));
-        let partitions: Vec<(String, i32)> = counts.collect::<Result<_>>()?;
+        let partitions = partitions(&options)?;
         let stop = Arc::new(AtomicBool::new(false));
         let report = Arc::new(Mutex::new(WatchReport::default()));
         let (stop_too, report_too) = (stop.clone(), report.clone());
@@ -179,8 +174,20 @@ fn watch(options: &WatchOptions, partitions: &[(String, i32)], stop: &AtomicBool
     }
 }
 
-/// Opens the group once the stage is known.
+/// The topics with their numbers of partitions.
+pub(crate) fn partitions(options: &WatchOptions) -> Result<Vec<(String, i32)>> {
+    let metadata = follow::consumer(&options.brokers, "read_committed")?;
+    let count = |topic: &String| Ok((topic.clone(), follow::partitions(&metadata, topic)?));
+    options.topics.iter().map(count).collect()
+}
+
 fn open(options: &WatchOptions) -> Result<Option<(BaseConsumer, Chain)>> {
+    let chain = |(consumer, stage): (_, String)| (consumer, Chain::new(&options.store, &options.job, &stage));
+    Ok(consumer_of_group(options)?.map(chain))
+}
+
+/// A consumer that asks for the group's offsets, and the stage, once that is known.
+pub(crate) fn consumer_of_group(options: &WatchOptions) -> Result<Option<(BaseConsumer, String)>> {
     let Some(stage) = options.stage.clone().or_else(|| only_stage(options)) else {
         return Ok(None);
     };
@@ -194,7 +201,7 @@ fn open(options: &WatchOptions) -> Result<Option<(BaseConsumer, Chain)>> {
         .set("log_level", "2")
         .create()
         .context("creating a consumer for the watch")?;
-    Ok(Some((consumer, Chain::new(&options.store, &options.job, &stage))))
+    Ok(Some((consumer, stage)))
 }
 
 fn only_stage(options: &WatchOptions) -> Option<String> {
@@ -205,7 +212,7 @@ fn only_stage(options: &WatchOptions) -> Option<String> {
 }
 
 /// One look; none when the broker does not answer.
-fn look(consumer: &BaseConsumer, partitions: &[(String, i32)]) -> Result<Option<Vec<Committed>>> {
+pub(crate) fn look(consumer: &BaseConsumer, partitions: &[(String, i32)]) -> Result<Option<Vec<Committed>>> {
     let mut list = TopicPartitionList::new();
     for (topic, count) in partitions {
         list.add_partition_range(topic, 0, count - 1);

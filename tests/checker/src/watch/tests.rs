@@ -248,3 +248,85 @@ fn the_only_stage_is_found_in_the_store() {
     fs::create_dir_all(store.dir.path().join("jobs/job/second")).expect("second");
     assert_eq!(only_stage(&options(store.dir.path())), None);
 }
+
+/// Group mode: each partition carries the pointer of whoever committed for it last.
+struct Pair {
+    store: Store,
+    /// Both shards' first sections, by one instance.
+    first: Built,
+    /// The second one's next, by another instance.
+    moved: Built,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let store = Store::new();
+        let part = |shard, sequence, parent, offset| Part {
+            shard,
+            sequence,
+            parent,
+            offset,
+        };
+        let first = build("job", "stage", 1, &[], &[part(0, 0, None, 0), part(1, 0, None, 0)]);
+        let parent = first.links[1].1;
+        let moved = build("job", "stage", 2, &first.links[1..], &[part(1, 1, Some(parent), 10)]);
+        [&first, &moved].into_iter().for_each(|e| drop(store.put(e)));
+        Pair { store, first, moved }
+    }
+
+    fn see(&mut self, zero: (&str, i64), one: (&str, i64)) -> &WatchReport {
+        let place = |partition, (pointer, offset): (&str, i64)| Committed {
+            topic: "in".into(),
+            partition,
+            offset,
+            pointer: pointer.to_owned(),
+        };
+        let seen = [place(0, zero), place(1, one)];
+        self.store.chain.observe(&seen, &mut self.store.report);
+        &self.store.report
+    }
+}
+
+fn named(built: &Built) -> String {
+    built.pointer(&Pointer::job_hash_of("job", "stage"), STORE_ID)
+}
+
+#[test]
+fn a_pointer_speaks_for_the_shards_of_its_partitions_alone() {
+    let mut pair = Pair::new();
+    let (first, moved) = (named(&pair.first), named(&pair.moved));
+    pair.see((&first, 0), (&first, 0));
+    pair.see((&first, 0), (&moved, 10));
+    // The first object still holds a section of the shard that has moved on.
+    let report = pair.see((&first, 0), (&moved, 10));
+    assert!(report.ok(), "{:?}", report.violations);
+}
+
+#[test]
+fn a_shard_of_a_moved_partition_that_goes_back_is_a_violation() {
+    let mut pair = Pair::new();
+    let (first, moved) = (named(&pair.first), named(&pair.moved));
+    pair.see((&first, 0), (&moved, 10));
+    let report = pair.see((&first, 0), (&first, 0));
+    assert_violation(report, "sequence went back from 1");
+}
+
+#[test]
+fn a_pointer_that_leads_to_nothing_of_its_partition_is_a_violation() {
+    let mut pair = Pair::new();
+    let (first, moved) = (named(&pair.first), named(&pair.moved));
+    let report = pair.see((&moved, 0), (&first, 0));
+    assert_violation(report, "no section that in/0 was read for");
+}
+
+#[test]
+fn an_offset_is_compared_with_the_section_that_a_link_leads_to() {
+    let mut pair = Pair::new();
+    let other = build("job", "stage", 3, &pair.first.links[..1], &[]);
+    pair.store.put(&other);
+    let (other, moved) = (named(&other), named(&pair.moved));
+    let report = pair.see((&other, 0), (&moved, 10));
+    assert!(report.ok(), "{:?}", report.violations);
+    let report = pair.see((&other, 3), (&moved, 10));
+    assert_violation(report, "committed at 3, its object says 0");
+}
