@@ -7,10 +7,10 @@ CARGO  ?= cargo
 ROUNDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka test lint ci kill-test kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka test lint ci kill-test kill-test-single kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 deps: ## Installs missing Debian packages (as root) and the Rust toolchain
 	@scripts/install-packages.sh
@@ -35,8 +35,11 @@ lint: deps ## Checks formatting, clippy, documentation, shell scripts
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --no-deps --workspace --locked
 	scripts/lint-files.sh
 
-kill-test: build kafka-fetch ## Kills a job ROUNDS times (default 30) and checks exactly-once
+kill-test: build kafka-fetch ## Kills instances of a job ROUNDS times (default 30) and checks exactly-once
 	"$${CARGO_TARGET_DIR:-target}/release/kill-test" --rounds $(ROUNDS)
+
+kill-test-single: build kafka-fetch ## The same with one instance in single mode
+	"$${CARGO_TARGET_DIR:-target}/release/kill-test" --rounds $(ROUNDS) --single
 
 ci: ## Runs what the CI runs: lint, test, demo, kill-test
 	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo "kill-test ROUNDS=5"

@@ -222,6 +222,19 @@ impl Worker {
         signal(self.pid(), number).context("signalling the worker")
     }
 
+    /// Whether it is stopped, by SIGSTOP.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn is_stopped(&mut self) -> Result<bool> {
+        if self.ended()?.is_some() {
+            bail!("the worker has ended");
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).context("the worker's state")?;
+        // The state follows the program's name, which is in parentheses and may hold any character.
+        Ok(stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
+    }
+
     /// Waits until it ends by itself; none when `limit` has passed.
     ///
     /// # Errors

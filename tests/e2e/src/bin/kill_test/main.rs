@@ -1,20 +1,14 @@
 //! Kills a job again and again and judges whether it kept its promise.
 //!
 //! The program starts a broker, a paced producer, the checker and the watch of the committed pointers, and then, round
-//! after round, the worker, which it kills. Last it lets the worker process everything, stops it in good order, and
-//! lets the checker read both topics to their end.
+//! after round, workers, which it kills. Last it lets them process everything, stops them in good order, and lets the
+//! checker read both topics to their end. In [`group`] mode two instances share the partitions and a third one comes and
+//! goes; in [`single`] mode, with `--single`, there is one.
 //!
-//! **When a round counts.** Each counted round has one kill for which the worker's last progress event, read after its
-//! death, says that records were folded and not committed. Three kinds of rounds:
-//! - *random*: SIGKILL at a random moment;
-//! - *step*: the worker kills itself at a named step of the commit protocol, when it reaches it for the k-th time;
-//! - *start-up step* (`post_init`, `mid_restore`, `pre_genesis_commit`): it first kills itself at that step of its
-//!   start, when it has folded nothing yet; it is started again and killed at a random moment, and this second kill is
-//!   the one that has to fit the rule. `pre_genesis_commit` exists in the life of a fresh job only and is the first
-//!   round; for `mid_restore` the local state is thrown away before, so that there is something to restore.
-//!
-//! A round that does not count (the step was not reached, nothing was at risk) is repeated, and there is a bound for
-//! that. A worker that ends in any way but the intended one fails the run.
+//! **When a round counts.** Each counted round has one kill for which the last progress event of the killed worker, read
+//! after its death, says that records were folded and not committed. A round that does not count (the step was not
+//! reached, nothing was at risk) is repeated, and there is a bound for that. A worker that ends in any way but the
+//! intended one fails the run.
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,9 +17,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use clap::Parser;
 
+mod busy;
+mod group;
 mod plan;
-mod rounds;
+mod round;
 mod scene;
+mod single;
 
 /// Kills a job again and again and checks exactly-once.
 #[derive(Parser, Debug, Clone)]
@@ -37,6 +34,9 @@ struct Args {
     /// Input records at least; 66,667 a round when not given (2 million in 30 rounds).
     #[arg(long)]
     records: Option<u64>,
+    /// One instance in single mode, instead of a group.
+    #[arg(long)]
+    single: bool,
     /// Where broker, store, state and logs live; emptied at the start.
     #[arg(long, default_value = ".kill-test")]
     dir: PathBuf,
@@ -65,7 +65,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ seconds());
     println!(
-        "kill-test: rounds={} records>={} seed={seed}",
+        "kill-test: mode={} rounds={} records>={} seed={seed}",
+        if args.single { "single" } else { "group" },
         args.rounds,
         args.records()
     );
@@ -87,8 +88,12 @@ fn run(args: &Args, seed: u64) -> Result<bool> {
     }
     let mut scene = scene::Scene::set(args, seed, interrupted)?;
     let mut counted = 0;
-    let stopped = rounds::play(&mut scene, &plan::plan(args.rounds, seed), &mut counted).err();
-    Ok(scene.judge(counted, stopped))
+    let played = if args.single {
+        single::play(&mut scene, &single::plan(args.rounds, seed), &mut counted)
+    } else {
+        group::play(&mut scene, &group::plan(args.rounds, seed), &mut counted)
+    };
+    Ok(scene.judge(counted, played))
 }
 
 fn seconds() -> u64 {

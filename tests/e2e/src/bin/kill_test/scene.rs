@@ -1,26 +1,31 @@
-//! Everything that runs beside the worker, and the judgement at the end.
+//! Everything that runs beside the workers, and the judgement at the end.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, bail, ensure};
-use keyfold_checker::{Checker, Counts, PointerWatch, Running, WatchOptions, Watching};
+use anyhow::{Context, Result, bail, ensure};
+use keyfold_checker::{Checker, Counts, OwnerWatch, PointerWatch, Running, WatchOptions, Watching, WatchingOwners};
 use keyfold_e2e::broker::free_port;
 use keyfold_e2e::rng::Rng;
 use keyfold_e2e::{Broker, Feed, FeedOptions, Worker, WorkerOptions};
 
 use crate::Args;
+use crate::round::ensure_alive;
 
 const INPUT: &str = "kill-in";
 const OUTPUT: &str = "kill-out";
 const JOB: &str = "kill-test";
-const PARTITIONS: i32 = 4;
+pub const PARTITIONS: i32 = 4;
 const KEYS: u64 = 20_000;
 
 /// Seconds that a round takes, roughly; the input is paced by it, so that it flows during every round.
 const ROUND_SECONDS: u64 = 9;
+
+/// Handovers that 30 rounds in group mode have to show: one for each round that is about them, and fewer say that the rounds did
+/// not do what they are for.
+const HANDOVERS: usize = 8;
 
 /// Marks the directory as ours to empty.
 const MARK: &str = "keyfold-kill-test";
@@ -40,6 +45,8 @@ pub struct Scene {
     feed: Feed,
     checker: Running,
     watch: Watching,
+    /// In group mode: who works on what.
+    owners: Option<WatchingOwners>,
     interrupted: Arc<AtomicBool>,
     begin: Instant,
 }
@@ -64,13 +71,15 @@ impl Scene {
             seed,
         })?;
         let checker = Checker::start(&brokers, INPUT, OUTPUT)?;
-        let watch = PointerWatch::start(WatchOptions {
+        let watched = WatchOptions {
             brokers,
             job: JOB.into(),
             stage: None,
             topics: vec![INPUT.into()],
             store: dir.join("store"),
-        })?;
+        };
+        let owners = (!args.single).then(|| OwnerWatch::start(watched.clone())).transpose()?;
+        let watch = PointerWatch::start(watched)?;
         println!(
             "kill-test: broker pid {:?}, {rate} records a second, {}",
             broker.pid(),
@@ -85,6 +94,7 @@ impl Scene {
             feed,
             checker,
             watch,
+            owners,
             interrupted,
             begin,
         })
@@ -95,35 +105,42 @@ impl Scene {
         self.begin.elapsed().as_secs()
     }
 
-    /// Starts the worker, with a fail point or without.
-    pub fn worker(&self, faults: Option<String>) -> Result<Worker> {
+    /// Starts a worker, with a fail point or without. `name` is that of its local state and of its log.
+    pub fn worker(&self, name: &str, more: Vec<String>, faults: Option<String>) -> Result<Worker> {
         let both: Vec<String> = self.args.faults.iter().cloned().chain(faults).collect();
         Worker::start(&WorkerOptions {
             brokers: self.broker.bootstrap(),
             input: INPUT.into(),
             output: OUTPUT.into(),
             job: JOB.into(),
-            state_dir: self.state_dir(),
+            state_dir: self.state_dir(name),
             store_dir: self.dir.join("store"),
             epoch_ms: self.args.epoch_ms,
             take_over: false,
             at_least_once: self.args.at_least_once,
             faults: (!both.is_empty()).then(|| both.join(";")),
-            more: Vec::new(),
-            log: self.dir.join("worker.log"),
+            more,
+            log: self.dir.join(format!("{name}.log")),
         })
     }
 
-    /// The worker's local state is lost.
-    pub fn lose_state(&self) -> Result<()> {
-        match fs::remove_dir_all(self.state_dir()) {
+    /// A worker's local state is lost.
+    pub fn lose_state(&self, name: &str) -> Result<()> {
+        match fs::remove_dir_all(self.state_dir(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing the state"),
             _ => Ok(()),
         }
     }
 
-    fn state_dir(&self) -> PathBuf {
-        self.dir.join("state")
+    fn state_dir(&self, name: &str) -> PathBuf {
+        self.dir.join("state").join(name)
+    }
+
+    /// Who works on what, in group mode.
+    pub fn owners(&self) -> Result<&WatchingOwners> {
+        self.owners
+            .as_ref()
+            .context("invariant: owners are watched in group mode")
     }
 
     /// Fails as soon as anything is known to be wrong, or somebody wants the program to end.
@@ -155,66 +172,60 @@ impl Scene {
     /// One line on how far all is.
     pub fn progress(&self) -> String {
         let counts = self.checker.counts();
+        let handovers = self
+            .owners
+            .as_ref()
+            .map(|o| format!(", handovers {}", o.handovers().len()));
         format!(
-            "in {} out {} of {} sent",
+            "in {} out {} of {} sent{}",
             counts.records_in,
             counts.records_out,
-            self.feed.sent()
+            self.feed.sent(),
+            handovers.unwrap_or_default()
         )
     }
 
-    /// The last run of the worker and the verdict; the last line is printed in any case.
-    pub fn judge(self, counted: usize, stopped: Option<Error>) -> bool {
-        let mut faults: Vec<String> = stopped.iter().map(|error| format!("{error:#}")).collect();
-        if counted < self.args.rounds {
-            faults.push(format!("only {counted} of {} rounds counted", self.args.rounds));
+    /// The last run of the workers and the verdict; the last line is printed in any case.
+    pub fn judge(self, counted: usize, played: Result<Vec<Worker>>) -> bool {
+        let rounds = self.args.rounds;
+        let mut faults = Vec::new();
+        if counted < rounds {
+            faults.push(format!("only {counted} of {rounds} rounds counted"));
         }
         let mut counts = self.checker.counts();
-        if stopped.is_none() {
-            match self.end(&mut faults) {
-                Ok(last) => counts = last,
-                Err(error) => faults.push(format!("{error:#}")),
-            }
+        let mut handovers = self.owners.as_ref().map(|o| o.handovers().len());
+        match played.and_then(|workers| self.end(workers, &mut faults)) {
+            Ok((last, moved)) => (counts, handovers) = (last, moved),
+            Err(error) => faults.insert(0, format!("{error:#}")),
+        }
+        let wanted = (rounds * HANDOVERS).div_ceil(30);
+        if let Some(moved) = handovers.filter(|moved| *moved < wanted) {
+            faults.push(format!("{moved} handovers, and {rounds} rounds have at least {wanted}"));
         }
         faults.iter().for_each(|fault| println!("kill-test: {fault}"));
         let ok = faults.is_empty() && counts.ok();
-        let Counts {
-            records_in,
-            records_out,
-            lost,
-            duplicated,
-            stale,
-            ..
-        } = counts;
-        let verdict = if ok { "OK" } else { "FAILED" };
-        println!(
-            "rounds={counted} in={records_in} out={records_out} lost={lost} duplicated={duplicated} stale={stale} verdict={verdict}"
-        );
+        println!("{}", last_line(counted, &counts, handovers, ok));
         ok
     }
 
     /// Everything is produced, processed and read to the end.
-    fn end(self, faults: &mut Vec<String>) -> Result<Counts> {
-        let mut worker = self.worker(None)?;
-        println!("last run: pid {}, {}", worker.pid(), self.progress());
+    fn end(self, mut workers: Vec<Worker>, faults: &mut Vec<String>) -> Result<(Counts, Option<usize>)> {
+        let pids: Vec<u32> = workers.iter().map(Worker::pid).collect();
+        println!("last run: pids {pids:?}, {}", self.progress());
         let interrupted = self.interrupted.clone();
         let Scene {
             broker,
             feed,
             checker,
             watch,
+            owners,
             args,
             begin,
             ..
         } = self;
         let produced = feed.finish(args.records(), Duration::from_secs(600))?;
-        process_all(&mut worker, &checker, &watch, produced, &interrupted)?;
-        worker.signal(libc::SIGTERM)?;
-        match worker.wait(Duration::from_secs(60))? {
-            Some(status) if status.success() => {}
-            Some(status) => faults.push(format!("after SIGTERM the worker ended with {status}")),
-            None => faults.push("the worker did not end within 60 s of SIGTERM".into()),
-        }
+        process_all(&mut workers, &checker, &watch, produced, &interrupted)?;
+        faults.extend(stop_all(&mut workers)?);
         let report = checker.finish(Duration::from_secs(120))?;
         faults.extend(report.offenders.iter().map(ToString::to_string));
         if report.counts.records_in != produced {
@@ -223,29 +234,73 @@ impl Scene {
                 report.counts.records_in
             ));
         }
-        let watched = watch.finish();
-        println!(
-            "pointers: polls={} unanswered={} checks={} epochs={} objects={} violations={}",
-            watched.polls,
-            watched.unanswered,
-            watched.checks,
-            watched.epochs,
-            watched.objects,
-            watched.violations.len()
-        );
-        if !watched.ok() {
-            faults.push("the watch has seen no pointer, or a wrong one".into());
-        }
-        faults.extend(watched.violations);
+        finish_watch(watch, faults);
         println!("kill-test: {} seconds", begin.elapsed().as_secs());
+        let handovers = owners.map(|owners| owners.handovers());
+        if let Some(handovers) = &handovers {
+            let each: Vec<String> = handovers.iter().map(ToString::to_string).collect();
+            println!("handovers: {}", each.join(" "));
+        }
         drop(broker);
-        Ok(report.counts)
+        Ok((report.counts, handovers.map(|h| h.len())))
     }
+}
+
+fn last_line(counted: usize, counts: &Counts, handovers: Option<usize>, ok: bool) -> String {
+    let Counts {
+        records_in,
+        records_out,
+        lost,
+        duplicated,
+        stale,
+        ..
+    } = counts;
+    let handovers = handovers.map(|n| format!(" handovers={n}")).unwrap_or_default();
+    let verdict = if ok { "OK" } else { "FAILED" };
+    format!(
+        "rounds={counted} in={records_in} out={records_out} lost={lost} duplicated={duplicated} stale={stale}{handovers} verdict={verdict}"
+    )
+}
+
+fn finish_watch(watch: Watching, faults: &mut Vec<String>) {
+    let watched = watch.finish();
+    println!(
+        "pointers: polls={} unanswered={} checks={} epochs={} objects={} violations={}",
+        watched.polls,
+        watched.unanswered,
+        watched.checks,
+        watched.epochs,
+        watched.objects,
+        watched.violations.len()
+    );
+    if !watched.ok() {
+        faults.push("the watch has seen no pointer, or a wrong one".into());
+    }
+    faults.extend(watched.violations);
+}
+
+/// SIGTERM to all; what was wrong with how they ended.
+fn stop_all(workers: &mut [Worker]) -> Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for worker in workers.iter_mut() {
+        worker.signal(libc::SIGTERM)?;
+    }
+    for worker in workers {
+        match worker.wait(Duration::from_secs(60))? {
+            Some(status) if status.success() => {}
+            Some(status) => faults.push(format!("after SIGTERM the worker {} ended with {status}", worker.pid())),
+            None => faults.push(format!(
+                "the worker {} did not end within 60 s of SIGTERM",
+                worker.pid()
+            )),
+        }
+    }
+    Ok(faults)
 }
 
 /// Waits until every record has an output; stops when nothing moves any more.
 fn process_all(
-    worker: &mut Worker,
+    workers: &mut [Worker],
     checker: &Running,
     watch: &Watching,
     produced: u64,
@@ -269,9 +324,7 @@ fn process_all(
             "{last} outputs of {produced}, and no more for {} s",
             STALL.as_secs()
         );
-        if let Some(status) = worker.ended()? {
-            bail!("the last run ended with {status}: {:?}", worker.told().last_lines);
-        }
+        workers.iter_mut().try_for_each(ensure_alive)?;
         std::thread::sleep(Duration::from_millis(20));
     }
 }
