@@ -32,6 +32,14 @@ pub enum MetricName {
     BackoffMs,
     /// 0 restoring, 1 spare, 2 processing.
     State,
+    /// Group mode: 1 while nothing comes through and the group is not polled for that reason, so that others take over.
+    Stalled,
+    /// Group mode: shards that records flow for.
+    ShardsOwned,
+    /// Group mode: shards that are assigned and not restored yet, or whose pointer is undecided.
+    ShardsRestoring,
+    /// Group mode: assignments that were taken back, or lost.
+    Rebalances,
 }
 
 impl MetricName {
@@ -52,6 +60,10 @@ impl MetricName {
             MetricName::InDoubt => "keyfold_epochs_in_doubt_total",
             MetricName::BackoffMs => "keyfold_backoff_milliseconds",
             MetricName::State => "keyfold_state",
+            MetricName::Stalled => "keyfold_stalled",
+            MetricName::ShardsOwned => "keyfold_shards_owned",
+            MetricName::ShardsRestoring => "keyfold_shards_restoring",
+            MetricName::Rebalances => "keyfold_rebalances_total",
         }
     }
 }
@@ -78,6 +90,10 @@ struct Inner {
     in_doubt: IntCounter,
     backoff: IntGauge,
     state: IntGauge,
+    stalled: IntGauge,
+    owned: IntGauge,
+    restoring: IntGauge,
+    rebalances: IntCounter,
 }
 
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -109,6 +125,13 @@ fn build() -> Result<Inner, prometheus::Error> {
         in_doubt: counter(MetricName::InDoubt, "Epochs whose outcome was read back")?,
         backoff: gauge(MetricName::BackoffMs, "Current back-off, 0 when nothing is retried")?,
         state: gauge(MetricName::State, "0 restoring, 1 spare, 2 processing")?,
+        stalled: gauge(
+            MetricName::Stalled,
+            "1 while nothing comes through, so that others take over",
+        )?,
+        owned: gauge(MetricName::ShardsOwned, "Shards that records flow for")?,
+        restoring: gauge(MetricName::ShardsRestoring, "Assigned shards that are not restored yet")?,
+        rebalances: counter(MetricName::Rebalances, "Assignments taken back or lost")?,
         registry: registry.clone(),
     };
     add(Box::new(inner.records_committed.clone()))?;
@@ -124,6 +147,10 @@ fn build() -> Result<Inner, prometheus::Error> {
     add(Box::new(inner.in_doubt.clone()))?;
     add(Box::new(inner.backoff.clone()))?;
     add(Box::new(inner.state.clone()))?;
+    add(Box::new(inner.stalled.clone()))?;
+    add(Box::new(inner.owned.clone()))?;
+    add(Box::new(inner.restoring.clone()))?;
+    add(Box::new(inner.rebalances.clone()))?;
     Ok(inner)
 }
 
@@ -200,6 +227,29 @@ impl Metrics {
     /// See [`MetricName::State`].
     pub fn state(&self, state: i64) {
         self.inner.state.set(state);
+    }
+    /// See [`MetricName::Stalled`].
+    pub fn stalled(&self, stalled: bool) {
+        self.inner.stalled.set(i64::from(stalled));
+    }
+    /// See [`MetricName::ShardsOwned`] and [`MetricName::ShardsRestoring`].
+    pub fn shards(&self, owned: usize, restoring: usize) {
+        self.inner.owned.set(owned as i64);
+        self.inner.restoring.set(restoring as i64);
+    }
+    /// An assignment was taken back, or lost.
+    pub fn rebalanced(&self) {
+        self.inner.rebalances.inc();
+    }
+    /// Assignments taken back or lost so far.
+    #[must_use]
+    pub fn rebalances(&self) -> u64 {
+        self.inner.rebalances.get()
+    }
+    /// Whether nothing comes through, see [`MetricName::Stalled`].
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.inner.stalled.get() == 1
     }
     /// Sessions opened anew so far.
     #[must_use]

@@ -1,14 +1,18 @@
 //! Group mode without a broker: several instances of one job in one process, over a coordinator in memory.
-use crate::support::{SUMS, record, sums};
+use crate::support::{SUMS, record};
 use keyfold::checkpoint::store::MemoryStore;
 use keyfold::config::Config;
 use keyfold::runtime::{ExitCode, Phase, Progress, Runtime, StopHandle};
 use keyfold::sink::LogErrorKind;
 use keyfold::state::backend::memory::MemoryFactory;
+use keyfold::telemetry::Metrics;
 use keyfold::testing::{Call, Fault, Faults, MemoryBroker, Process, ProcessStore, RunEnd};
+use keyfold::topology::{Job, Topology, TopologyError};
 use keyfold::types::SystemClock;
+use keyfold::types::codec::{LongBe, Utf8};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,6 +24,9 @@ struct Instance {
     name: String,
     stop: StopHandle,
     progress: Arc<Progress>,
+    metrics: Metrics,
+    /// While set, the user's function does not return.
+    hangs: Arc<AtomicBool>,
     process: Process,
     thread: JoinHandle<RunEnd>,
 }
@@ -39,6 +46,30 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
         assert!(begin.elapsed() < LONG, "never {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The job `sums`, whose function waits while it is told to hang.
+fn sums_that_hang(broker: &MemoryBroker, hangs: Arc<AtomicBool>) -> Result<Topology, TopologyError> {
+    let job = Job::new("sums");
+    job.source("orders", broker.source("in"), |r| {
+        let text = String::from_utf8_lossy(r.value.unwrap_or_default()).into_owned();
+        text.parse::<i64>().map_err(|e| format!("{text:?}: {e}"))
+    })
+    .key_by_record_key("by-key")
+    .fold(
+        "totals",
+        LongBe,
+        || 0i64,
+        move |total, value| {
+            while hangs.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            *total += value;
+        },
+    )
+    .map("as-text", |total| total.to_string())
+    .to("sink", broker.target("out"), Utf8);
+    job.build()
 }
 
 impl Cluster {
@@ -66,21 +97,27 @@ impl Cluster {
         config.instance = Some(name.to_owned());
         config.epoch_interval = Duration::from_millis(20);
         config.keyed_lanes = 2;
+        config.stall_after = Duration::from_secs(2);
         config.revoke_budget = Duration::from_millis(500);
         let faults = Faults::parse(if faults.is_empty() { "break:none" } else { faults }).expect("valid");
         let copies = self.copies.entry(machine.to_owned()).or_default().clone();
         let store = Arc::new(ProcessStore::new(Arc::new(self.store.clone()), process.clone()));
         let log = self.broker.log(process.clone());
         let membership = self.broker.membership(process.clone());
-        let runtime = Runtime::group(sums(&self.broker).expect("valid"), config, log, membership, store)
+        let hangs: Arc<AtomicBool> = Arc::default();
+        let topology = sums_that_hang(&self.broker, hangs.clone()).expect("valid");
+        let runtime = Runtime::group(topology, config, log, membership, store)
             .with_backends(Box::new(move |_| Ok(Arc::new(copies))))
             .with_faults(faults);
-        let (stop, progress, of_thread) = (runtime.stop_handle(), runtime.progress(), process.clone());
+        let (stop, progress, metrics) = (runtime.stop_handle(), runtime.progress(), runtime.metrics());
+        let of_thread = process.clone();
         let thread = std::thread::spawn(move || of_thread.run(runtime));
         Instance {
             name: name.to_owned(),
             stop,
             progress,
+            metrics,
+            hangs,
             process,
             thread,
         }
@@ -88,12 +125,18 @@ impl Cluster {
 
     /// Adds a record for each of many keys, so that every shard has some.
     fn add(&mut self, value: i64) {
-        for key in 0..KEYS {
-            let key = format!("key-{key}");
-            self.broker.produce("in", record(&key, value)).expect("taken");
-            let sums = self.model.entry(key).or_default();
-            sums.push(sums.last().copied().unwrap_or(0) + value);
-        }
+        (0..KEYS).for_each(|key| self.add_one(&format!("key-{key}"), value));
+    }
+
+    fn add_one(&mut self, key: &str, value: i64) {
+        self.broker.produce("in", record(key, value)).expect("taken");
+        let sums = self.model.entry(key.to_owned()).or_default();
+        sums.push(sums.last().copied().unwrap_or(0) + value);
+    }
+
+    /// Records of one key, so of one shard.
+    fn add_to_one_partition(&mut self, value: i64) {
+        (0..3).for_each(|_| self.add_one("key-0", value));
     }
 
     /// Waits until every record has its output.
@@ -285,4 +328,54 @@ fn ep_6_a_shard_whose_pointer_is_lost_is_refused() {
     };
     assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
     assert!(error.to_string().contains("no offset is committed"), "{error}");
+}
+
+/// A user's function that does not return kept its shards for ever: calls of the client went on, so the group took the instance for
+/// alive. Without a sign of life from the lanes the group is not polled any more, and others take over; records are not lost with it.
+#[test]
+fn an_instance_that_hangs_stops_polling_the_group_and_others_take_over() {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    first.hangs.store(true, Ordering::SeqCst);
+    cluster.add(2);
+    eventually("not progressing, and said", || first.metrics.is_stalled());
+    // The client's max.poll.interval is over.
+    cluster.broker.expire_member(SUMS, "a");
+    let second = cluster.start("b", "");
+    cluster.until_answered();
+    first.hangs.store(false, Ordering::SeqCst);
+    cluster.until_shared_by(2);
+    cluster.add(3);
+    cluster.until_answered();
+    cluster.assert_exact();
+    eventually("progressing again", || !first.metrics.is_stalled());
+    assert!(first.metrics.rebalances() > 0);
+    cluster.stop(first);
+    cluster.stop(second);
+}
+
+/// A transaction that nobody ends holds the pointer of one shard undecided. The shard waits; the others of the same instance do not.
+#[test]
+fn ep_10_a_shard_whose_pointer_is_undecided_keeps_no_other_waiting() {
+    let mut cluster = Cluster::new();
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    // It dies with the offsets of its transaction sent and not decided.
+    first.process.fault(Call::Commit, 1, Fault::CrashBefore);
+    cluster.add_to_one_partition(5);
+    eventually("dead", || first.thread.is_finished());
+    let before = cluster.broker.commits(SUMS).len();
+    cluster.broker.expire_member(SUMS, "a");
+    cluster.copies["a"].crash();
+    let second = cluster.start("b", "");
+    // Its predecessor's transaction lasts a minute; what it does not name moves at once.
+    cluster.add(2);
+    eventually("other shards commit", || cluster.broker.commits(SUMS).len() > before);
+    cluster.broker.time_out(&format!("{SUMS}.a"));
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(second);
 }

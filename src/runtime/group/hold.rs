@@ -82,6 +82,7 @@ impl<'a> Hold<'a> {
         self.driver.log.assign(self.assignment)?;
         let (generation, count) = (self.assignment.member.generation, shards.len());
         tracing::info!(generation, shards = count, "assigned");
+        self.runtime.metrics.shards(0, count);
         if shards.is_empty() {
             return Ok(self.idle());
         }
@@ -305,6 +306,7 @@ impl<'a> Hold<'a> {
             .map(|s| ((s.operator.clone(), s.name.clone()), StateId(s.id)))
             .collect();
         let missing = total - self.owned;
+        self.runtime.metrics.shards(self.owned, missing);
         let (clock, signals) = (self.runtime.clock.clone(), self.member.signals.clone());
         let since = clock.elapsed();
         tracing::info!(shards = self.owned, missing, "processing");

@@ -4,6 +4,7 @@
 use super::signals::Signals;
 use crate::runtime::RuntimeError;
 use crate::source::{GroupEvent, Membership, MembershipError};
+use crate::telemetry::Metrics;
 use crate::types::Assignment;
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use std::sync::Arc;
@@ -44,6 +45,7 @@ struct Keeper {
     leave: Arc<AtomicBool>,
     budget: Duration,
     stall_after: Duration,
+    metrics: Metrics,
 }
 
 impl Member {
@@ -52,6 +54,7 @@ impl Member {
         membership: Box<dyn Membership>,
         signals: &Arc<Signals>,
         (budget, stall_after): (Duration, Duration),
+        metrics: Metrics,
     ) -> Result<Member, RuntimeError> {
         let (sender, decisions) = bounded(EVENTS_MAX);
         let (closing, leave) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
@@ -63,6 +66,7 @@ impl Member {
             leave: leave.clone(),
             budget,
             stall_after,
+            metrics,
         };
         let spawned = std::thread::Builder::new()
             .name("member".into())
@@ -132,10 +136,14 @@ impl Keeper {
                          a lane, or a call of a user's function or of the store does not return"
                     );
                 }
+                self.metrics.stalled(true);
                 std::thread::sleep(POLL);
                 continue;
             }
-            stalled = false;
+            if std::mem::take(&mut stalled) {
+                self.metrics.stalled(false);
+                tracing::info!("there is progress again, the group is polled again");
+            }
             match self.patiently(&mut retry, |membership| membership.poll(POLL))? {
                 Some(GroupEvent::Assigned(assignment)) => {
                     self.signals.assigned(&assignment);
@@ -153,6 +161,7 @@ impl Keeper {
     /// old assignment any more, and the coordinator would refuse it.
     fn take_back(&mut self, budget: Duration) -> Result<(), MembershipError> {
         self.signals.take_back(budget);
+        self.metrics.rebalanced();
         let number = self.signals.taken_back();
         self.tell(Decision::TakenBack);
         while self.signals.settled() < number && !self.signals.time_is_over() && !self.closing() {

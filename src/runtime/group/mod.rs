@@ -135,7 +135,7 @@ pub(super) fn run(
     };
     let mut driver = start::driver(runtime, prepared, log, instance);
     let limits = (runtime.config.revoke_budget, runtime.config.stall_after);
-    let member = Member::start(membership, &signals, limits)?;
+    let member = Member::start(membership, &signals, limits, runtime.metrics.clone())?;
     let result = Holder {
         runtime,
         prepared,
