@@ -277,15 +277,20 @@ impl Membership for KafkaMembership {
 
     fn poll(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
         let end = Instant::now() + max_wait;
+        let mut passes = Ok(None);
         loop {
             self.check()?;
             let left = end.saturating_duration_since(Instant::now());
             let Some(event) = self.joined()?.queue.next(left) else {
                 self.check()?;
-                return Ok(None);
+                return passes;
             };
-            if let Some(event) = self.serve(event)? {
-                return Ok(Some(event));
+            let of_client = matches!(event, MemberEvent::Error(_));
+            match self.serve(event) {
+                Ok(None) => {}
+                // An outage leaves dozens of them, and the group waits for the answer to the decision behind them.
+                Err(error @ MembershipError::Retriable(_)) if of_client => passes = Err(error),
+                decided => return decided,
             }
         }
     }

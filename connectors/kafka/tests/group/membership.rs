@@ -1,5 +1,5 @@
 //! Who gets which partitions.
-use super::support::broker;
+use super::support::{Broker, LateDoor, broker};
 use super::{Member, during, timeouts, two_members, until};
 use keyfold::source::{GroupEvent, Membership, MembershipError};
 use keyfold_kafka::KafkaMembership;
@@ -69,6 +69,28 @@ fn ep_7_an_assignment_that_has_lost_its_identity_is_not_handed_on() {
     );
     until(&mut [&mut a, &mut c], |m| m.iter().all(|m| m.count() == 2));
     assert!(!a.assigned().expect("assigned").member.id.is_empty());
+}
+
+/// A broker was away for ten seconds, and the client had an error for each of its tries. Told one by one, with a pause after each, they held up
+/// the answer to the group, and so all other members, for half a minute.
+#[test]
+fn errors_of_an_outage_do_not_hold_up_the_decision_behind_them() {
+    let b = broker();
+    let topic = b.topic(4, &[]);
+    let late = LateDoor::new(&b.address);
+    let away = Broker {
+        address: late.address.clone(),
+    };
+    let mut a = Member::join(&away, "behind", &topic, "a");
+    late.opens_after(Duration::from_millis(1500));
+    // Nobody polls, and it joins all the same.
+    std::thread::sleep(Duration::from_millis(3500));
+    let mut errors = 0;
+    let end = Instant::now() + Duration::from_secs(10);
+    while a.count() == 0 && Instant::now() < end {
+        errors += u32::from(a.try_poll(Duration::from_millis(20)).is_err());
+    }
+    assert!(a.count() == 4 && errors <= 2, "{errors} errors, {:?}", a.events);
 }
 
 /// EP-7: two processes with one name. The older one must end, not fight.
@@ -185,7 +207,7 @@ fn the_same_partition_of_all_topics_goes_to_one_member() {
     };
     let (mut a, mut c) = (member("a"), member("c"));
     until(&mut [&mut a, &mut c], |m| {
-        m[0].count() + m[1].count() == 6 && m[1].count() > 0
+        m[0].count() + m[1].count() == 6 && m.iter().all(|m| m.count() > 0)
     });
     for m in [&a, &c] {
         let of = |topic: &String| {
