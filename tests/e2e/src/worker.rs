@@ -55,6 +55,8 @@ pub struct WorkerOptions {
 /// What the worker has told so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
+    /// It has told something: it is far enough to be told something, too.
+    pub heard: bool,
     /// The epoch that it resumed from, once it has started; empty when it began anew.
     pub started: Option<String>,
     /// Records restored or replayed into its state, as the worker counts them.
@@ -84,6 +86,7 @@ impl Told {
             return self.last_lines.push(line.to_owned());
         };
         let event: serde_json::Value = event;
+        self.heard = true;
         let number = |name: &str| event[name].as_u64().unwrap_or(0);
         if matches!(event["event"].as_str(), Some("progress" | "ended")) {
             (self.folded, self.committed) = (number("folded"), number("committed"));

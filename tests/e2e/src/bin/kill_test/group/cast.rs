@@ -174,6 +174,8 @@ impl<'a> Cast<'a> {
 
     /// SIGTERM to an instance, which must end in good order.
     pub fn stop(&mut self, who: &str) -> Result<()> {
+        // Before it can take the signal, it would die of it.
+        self.until(START, &format!("{who} is heard of"), |cast| Ok(cast.told(who).heard))?;
         let mut worker = self.take(who)?;
         worker.signal(libc::SIGTERM)?;
         match self.wait_for_end(&mut worker, START)? {
