@@ -293,6 +293,8 @@ impl CommitDriver {
     /// In group mode the name belongs to the group's member, and a member whose name was taken hears so with its next heartbeat. Whoever does
     /// not hear it in time was timed out by the broker.
     fn on_fence_of_member(&mut self, group: &Signals, error: &LogError) -> Result<(), RuntimeError> {
+        // Whatever comes of it, the transaction that is open in this session is of no more use.
+        self.session.stale = true;
         let clock = self.patience.clock.clone();
         let end = clock.elapsed() + MEMBER_FENCE_WATCH;
         while clock.elapsed() < end && !self.faults.broken("EP-7") {
@@ -302,7 +304,6 @@ impl CommitDriver {
             self.patience.still_ours("watching the group after a fence")?;
             clock.sleep(WATCH_STEP);
         }
-        self.session.stale = true;
         Ok(())
     }
 

@@ -20,24 +20,24 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(60);
 const KEYS: i64 = 24;
 
-struct Instance {
-    name: String,
-    stop: StopHandle,
-    progress: Arc<Progress>,
-    metrics: Metrics,
+pub struct Instance {
+    pub name: String,
+    pub stop: StopHandle,
+    pub progress: Arc<Progress>,
+    pub metrics: Metrics,
     /// While set, the user's function does not return.
-    hangs: Arc<AtomicBool>,
-    process: Process,
-    thread: JoinHandle<RunEnd>,
+    pub hangs: Arc<AtomicBool>,
+    pub process: Process,
+    pub thread: JoinHandle<RunEnd>,
 }
 
 /// Instances of the job `sums` that share the topic `in` of four partitions.
-struct Cluster {
-    broker: MemoryBroker,
-    store: MemoryStore,
-    dir: tempfile::TempDir,
-    copies: BTreeMap<String, MemoryFactory>,
-    model: BTreeMap<String, Vec<i64>>,
+pub struct Cluster {
+    pub broker: MemoryBroker,
+    pub store: MemoryStore,
+    pub dir: tempfile::TempDir,
+    pub copies: BTreeMap<String, MemoryFactory>,
+    pub model: BTreeMap<String, Vec<i64>>,
 }
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -73,7 +73,7 @@ fn sums_that_hang(broker: &MemoryBroker, hangs: Arc<AtomicBool>) -> Result<Topol
 }
 
 impl Cluster {
-    fn new() -> Cluster {
+    pub fn new() -> Cluster {
         let broker = MemoryBroker::new(Arc::new(SystemClock::default()));
         broker.create_topic("in", 4);
         broker.create_topic("out", 1);
@@ -86,7 +86,7 @@ impl Cluster {
         }
     }
 
-    fn start(&mut self, name: &str, faults: &str) -> Instance {
+    pub fn start(&mut self, name: &str, faults: &str) -> Instance {
         self.start_as(name, name, faults)
     }
 
@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// Adds a record for each of many keys, so that every shard has some.
-    fn add(&mut self, value: i64) {
+    pub fn add(&mut self, value: i64) {
         (0..KEYS).for_each(|key| self.add_one(&format!("key-{key}"), value));
     }
 
@@ -152,6 +152,19 @@ impl Cluster {
         );
     }
 
+    /// Waits until every record has its output; false when they do not come, or when it is in vain.
+    pub fn answers_come(&self, in_vain: &dyn Fn() -> bool) -> bool {
+        let wanted: usize = self.model.values().map(Vec::len).sum();
+        let begin = Instant::now();
+        while self.broker.records("out").len() < wanted {
+            if in_vain() || begin.elapsed() > LONG {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
     /// Waits until the group has settled on so many members that share the partitions evenly.
     fn until_shared_by(&self, members: usize) {
         eventually(&format!("shared by {members}"), || {
@@ -162,7 +175,7 @@ impl Cluster {
         });
     }
 
-    fn outputs(&self) -> BTreeMap<String, Vec<i64>> {
+    pub fn outputs(&self) -> BTreeMap<String, Vec<i64>> {
         let mut outputs: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for record in self.broker.records("out") {
             let sums = outputs.entry(record.key_text()).or_default();
@@ -176,14 +189,14 @@ impl Cluster {
         assert_eq!(self.outputs(), self.model);
     }
 
-    fn stop(&self, instance: Instance) {
+    pub fn stop(&self, instance: Instance) {
         instance.stop.stop();
         let end = instance.thread.join().expect("no panic");
         assert!(matches!(end, RunEnd::Stopped), "{}: {end:?}", instance.name);
     }
 
     /// Dies without a word; its session ends later.
-    fn kill(&self, instance: Instance) {
+    pub fn kill(&self, instance: Instance) {
         instance.process.kill();
         instance.stop.stop();
         let _ = instance.thread.join();

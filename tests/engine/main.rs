@@ -2,6 +2,7 @@
 mod exit_codes;
 mod fencing;
 mod group;
+mod group_storm;
 mod invariants;
 mod lanes;
 mod operators;
