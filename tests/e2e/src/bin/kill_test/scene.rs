@@ -169,6 +169,11 @@ impl Scene {
         self.pause(time)
     }
 
+    /// Committed outputs, as the checker has read them.
+    pub fn outputs(&self) -> u64 {
+        self.checker.counts().records_out
+    }
+
     /// One line on how far all is.
     pub fn progress(&self) -> String {
         let counts = self.checker.counts();

@@ -129,6 +129,10 @@ pub fn kill_at_step(cast: &mut Cast<'_>, who: &'static str, point: &str) -> Resu
 
 /// An instance kills itself at a step of its start. Tells how.
 fn kill_at_start(cast: &mut Cast<'_>, who: &'static str, point: &str) -> Result<String> {
+    if point == RESTORE {
+        // In the first round nothing may be committed yet, and there would be nothing to restore.
+        cast.until_it_works(who)?;
+    }
     if cast.runs(who) {
         cast.stop(who)?;
     }

@@ -121,11 +121,30 @@ fn kill_at_step(scene: &mut Scene, point: &str, outage: Option<Outage>) -> Resul
 /// The worker kills itself at a step of its start. Tells how.
 fn kill_at_start(scene: &mut Scene, point: &str) -> Result<String> {
     if point == RESTORE {
+        if scene.outputs() == 0 {
+            commit_something(scene)?;
+        }
         scene.lose_state(ONLY)?;
     }
     let mut worker = start(scene, Some(format!("{point}=kill@1")))?;
     round::await_start_step(&mut worker, point)?;
     Ok(format!("first pid {} at {point}", worker.pid()))
+}
+
+/// In the first round nothing may be committed yet, and there would be nothing to restore.
+fn commit_something(scene: &Scene) -> Result<()> {
+    let mut worker = start(scene, None)?;
+    let begin = Instant::now();
+    while !worker.wait_for(Duration::from_millis(200), |told| told.committed > 0)? {
+        scene.check()?;
+        ensure_alive(&mut worker)?;
+        ensure!(
+            begin.elapsed() < START,
+            "the worker commits nothing: {:?}",
+            worker.told().last_lines
+        );
+    }
+    worker.kill9().map(drop)
 }
 
 /// Waits until the worker has started and folded something.
