@@ -2,11 +2,12 @@
 //!
 //! Compiled in always, off unless asked for: `KEYFOLD_FAULTS` is read by [`Faults::from_env`] only, which programs for tests call.
 //! Grammar: `item;item`, an item being `point=action[@k]` (act when the point is reached for the k-th time, default 1) with action
-//! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`, `crash` (the thread that runs the protocol unwinds, as if the
+//! `kill` (SIGKILL to itself), `stop` (SIGSTOP), `error`, `sleep:<ms>`, `wait:<path>` (until this file is there), `crash` (the thread that runs the protocol unwinds, as if the
 //! process had died there; for drivers inside one process); or `break:EP-n` (a protection is off).
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub enum Action {
     Error,
     /// The step takes longer.
     Sleep(Duration),
+    /// The step waits until a test has made this file.
+    Wait(PathBuf),
     /// The thread unwinds with a [`Crash`].
     Crash,
 }
@@ -176,6 +179,7 @@ impl Faults {
             Action::Kill => signal_self(libc::SIGKILL),
             Action::Stop => signal_self(libc::SIGSTOP),
             Action::Sleep(time) => std::thread::sleep(time),
+            Action::Wait(file) => wait_for(&file),
             Action::Error => return Err(Injected(name.to_owned())),
             Action::Crash => std::panic::resume_unwind(Box::new(Crash(name.to_owned()))),
         }
@@ -213,13 +217,25 @@ fn parse_point(item: &str) -> Result<(String, Point), String> {
         "stop" => Action::Stop,
         "error" => Action::Error,
         "crash" => Action::Crash,
-        other => match other.strip_prefix("sleep:").and_then(|ms| ms.parse().ok()) {
-            Some(ms) => Action::Sleep(Duration::from_millis(ms)),
-            None => return Err(format!("fault item {item}: no such action")),
-        },
+        other => with_argument(other).ok_or_else(|| format!("fault item {item}: no such action"))?,
     };
     let seen = AtomicU64::new(0);
     Ok((name.to_owned(), Point { action, at, seen }))
+}
+
+/// `sleep:<ms>` or `wait:<path>`.
+fn with_argument(action: &str) -> Option<Action> {
+    match action.split_once(':')? {
+        ("sleep", ms) => ms.parse().ok().map(Duration::from_millis).map(Action::Sleep),
+        ("wait", path) => Some(Action::Wait(path.into())),
+        _ => None,
+    }
+}
+
+fn wait_for(file: &Path) {
+    while !file.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[allow(unsafe_code)]
@@ -241,6 +257,18 @@ mod tests {
         assert_eq!(faults.at("post_manifest"), Err(Injected("post_manifest".into())));
         assert!(faults.at("post_manifest").is_ok());
         assert!(faults.broken("EP-3") && !faults.broken("EP-4"));
+    }
+
+    #[test]
+    fn a_step_that_waits_goes_on_once_the_file_is_there() {
+        let dir = tempfile::tempdir().expect("directory");
+        let file = dir.path().join("go");
+        let faults = Faults::parse(&format!("pre_apply=wait:{}@1", file.display())).expect("valid");
+        let waiting = std::thread::spawn(move || faults.at("pre_apply"));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        std::fs::write(&file, "").expect("written");
+        assert!(waiting.join().expect("no panic").is_ok());
     }
 
     #[test]

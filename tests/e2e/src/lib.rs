@@ -9,9 +9,10 @@ pub mod feed;
 pub mod guard;
 pub mod proxy;
 pub mod rng;
+pub mod scene;
 pub mod worker;
 
 pub use broker::{Broker, BrokerOptions};
 pub use feed::{Feed, FeedOptions};
-pub use proxy::{Proxy, Rule};
+pub use proxy::{Proxy, Rule, RuleId};
 pub use worker::{Worker, WorkerOptions};

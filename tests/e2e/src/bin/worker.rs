@@ -88,6 +88,9 @@ struct Arguments {
     /// Pads only the outputs of values from this on.
     #[arg(long, default_value_t = i64::MIN, allow_hyphen_values = true)]
     pad_from: i64,
+    /// The fold of this value never ends, as of a user's function that hangs.
+    #[arg(long, hide = true)]
+    hang_at_value: Option<i64>,
     /// `name=value` for librdkafka's producer.
     #[arg(long)]
     producer_property: Vec<String>,
@@ -100,10 +103,14 @@ struct Fold {
     state: ValueState<(u64, i64)>,
     output_bytes: usize,
     pad_from: i64,
+    hang_at_value: Option<i64>,
 }
 
 impl KeyedProcess<i64, String> for Fold {
     fn process(&mut self, amount: i64, context: &mut ProcessContext<'_, String>) -> Result<(), ProcessError> {
+        while self.hang_at_value == Some(amount) {
+            std::thread::park();
+        }
         let origin = context.origin();
         let (seq, sum) = self.state.update(|value| {
             let (seq, sum) = value.get_or_insert((0, 0));
@@ -142,7 +149,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Re
         None => SourceOptions::default(),
     };
     let source = Box::new(KafkaSource::topic(kafka, &arguments.input));
-    let (output_bytes, pad_from) = (arguments.output_bytes, arguments.pad_from);
+    let (output_bytes, pad_from, hang_at_value) = (arguments.output_bytes, arguments.pad_from, arguments.hang_at_value);
     job.source_with("input", source, options, |record| {
         let text = std::str::from_utf8(record.value.ok_or("a null value")?).map_err(|e| e.to_string())?;
         text.parse::<i64>().map_err(|e| e.to_string())
@@ -152,6 +159,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Re
         state: states.value("total", Postcard::new(1)),
         output_bytes,
         pad_from,
+        hang_at_value,
     })
     .to_with(
         "output",
@@ -183,10 +191,12 @@ fn config(arguments: &Arguments) -> Config {
 }
 
 fn timeouts(arguments: &Arguments) -> GroupTimeouts {
+    let session = Duration::from_millis(arguments.session_timeout_ms);
+    let usual = GroupTimeouts::default();
     GroupTimeouts {
-        session: Duration::from_millis(arguments.session_timeout_ms),
+        session,
+        heartbeat: usual.heartbeat.min(session / 6),
         max_poll: Duration::from_millis(arguments.max_poll_interval_ms),
-        ..GroupTimeouts::default()
     }
 }
 

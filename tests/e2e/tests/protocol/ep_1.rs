@@ -41,7 +41,7 @@ fn traced(faults: &str) -> Order {
     for _ in 0..3 {
         until_it_commits(&mut worker);
     }
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
     // The tracer writes the last lines when its worker has gone.
     std::thread::sleep(Duration::from_millis(500));
     judge(&trace::read(&output))
@@ -109,7 +109,7 @@ fn ep_1_killed_after_the_commit_the_restart_finds_what_the_pointer_names() {
     let (epoch, _) = scene.committed().expect("a pointer");
     let restarted = scene.start("a", "");
     assert_eq!(restarted.told().started.as_deref(), Some(epoch.as_str()));
-    scene.finish_right(restarted);
+    scene.finish_right([restarted]);
     worker.kill9().ok();
 
     let (scene, _) = killed_after_commit("break:EP-1;");

@@ -37,7 +37,7 @@ fn ep_10_the_offsets_of_an_idle_job_do_not_expire() {
     let restarted = right.start("a", "");
     assert_eq!(restarted.told().started.as_deref(), Some(epoch.as_str()));
     right.feed_exactly(100);
-    right.finish_right(restarted);
+    right.finish_right([restarted]);
 }
 
 /// A job that has folded what there was and is idle since.

@@ -9,7 +9,7 @@ use crate::scene::{Scene, ended, started};
 fn ep_2_an_object_that_a_killed_run_left_behind_is_never_met_again() {
     let scene = killed_with_an_orphan("");
     let restarted = started(&scene.options("a", ""));
-    scene.finish_right(restarted);
+    scene.finish_right([restarted]);
 
     let scene = killed_with_an_orphan("break:EP-2;");
     let (code, said) = scene.refused(&scene.options("a", "break:EP-2"));

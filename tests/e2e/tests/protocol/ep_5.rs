@@ -25,7 +25,7 @@ fn ep_5_killed_without_the_answer_the_restart_resumes_from_the_commit_that_it_ne
     );
     let restarted = scene.start("a", "");
     assert_eq!(restarted.told().started.as_deref(), Some(epoch.as_str()));
-    scene.finish_right(restarted);
+    scene.finish_right([restarted]);
 }
 
 /// The same, and the process survives (row 8): every answer is lost until it gives up waiting. It opens a new session,
@@ -36,10 +36,10 @@ fn ep_5_a_commit_whose_answer_is_lost_is_read_back_and_adopted() {
     let (scene, worker) = answers_lost(&held, "");
     let told = worker.told();
     assert!(told.rebuilds > 0 && told.in_doubt > 0, "{told:?}");
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 
     let (scene, worker) = answers_lost(&held, "break:EP-5");
-    scene.finish_doubled(worker);
+    scene.finish_doubled([worker]);
 }
 
 fn answers_lost(held: &Proxied, faults: &str) -> (Scene, Worker) {
@@ -70,7 +70,7 @@ fn ep_5_a_commit_that_never_arrived_is_read_back_and_published_again() {
     });
     held.proxy.release(hanging);
     until_it_commits(&mut worker);
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 }
 
 /// The answer to the offsets is lost, or later than the client waits: nobody knows whether they are in the transaction.
@@ -87,7 +87,7 @@ fn ep_5_offsets_whose_answer_is_lost_or_late_are_sent_again_in_a_new_session() {
         until(&mut worker, "opened a session anew", move |t| t.rebuilds > before);
         assert_eq!(held.proxy.acted(rule), 1);
         until_it_commits(&mut worker);
-        scene.finish_right(worker);
+        scene.finish_right([worker]);
         held.proxy.clear();
     }
 }
@@ -115,7 +115,7 @@ fn slow_commit(held: &Proxied, faults: &str) -> u64 {
     until_it_commits(&mut worker);
     until_it_commits(&mut worker);
     let rebuilds = worker.told().rebuilds - before;
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
     rebuilds
 }
 
@@ -126,9 +126,9 @@ fn slow_commit(held: &Proxied, faults: &str) -> u64 {
 fn ep_5_a_late_copy_of_a_commit_does_not_commit_half_of_the_next_transaction() {
     let held = proxied();
     let (scene, worker) = late_copy(&held, "");
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
     let (scene, worker) = late_copy(&held, "break:EP-5;");
-    scene.finish_doubled(worker);
+    scene.finish_doubled([worker]);
 }
 
 fn late_copy(held: &Proxied, switch: &str) -> (Scene, Worker) {

@@ -32,7 +32,7 @@ fn closed_under_a_commit(held: &Proxied, action: Action, faults: &str) -> u64 {
     until_it_commits(&mut worker);
     until_it_commits(&mut worker);
     let rebuilds = worker.told().rebuilds - before;
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
     held.proxy.clear();
     rebuilds
 }
@@ -53,5 +53,5 @@ fn ep_5_offsets_that_wait_for_ever_for_a_coordinator_are_given_up_and_sent_in_a_
     assert!(held.proxy.acted(lost) > 0);
     held.proxy.clear();
     until_it_commits(&mut worker);
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 }

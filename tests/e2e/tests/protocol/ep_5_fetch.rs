@@ -5,7 +5,7 @@ use keyfold_e2e::proxy::{Action, END_TXN, OFFSET_FETCH};
 use keyfold_e2e::{Rule, Worker};
 use rdkafka::producer::Producer;
 
-use crate::scene::{LONG, Scene, proxied, until, until_it_commits};
+use crate::scene::{LONG, PARTITIONS, Scene, proxied, until, until_it_commits};
 
 /// At the start the first answer never comes and the next is late: the worker asks again, and does not take silence
 /// for a job that begins.
@@ -24,7 +24,7 @@ fn ep_5_a_start_waits_for_the_pointers_when_their_answer_is_lost_or_late() {
     let restarted = scene.start("a", "");
     assert_eq!((held.proxy.acted(lost), held.proxy.acted(late)), (1, 1));
     assert_eq!(restarted.told().started.as_deref(), Some(epoch.as_str()));
-    scene.finish_right(restarted);
+    scene.finish_right([restarted]);
 }
 
 /// The outcome of a commit is in doubt, and the answer that would settle it is lost too. The epoch is neither adopted
@@ -45,7 +45,7 @@ fn ep_5_an_epoch_in_doubt_waits_for_the_pointers_when_their_answer_is_lost_or_la
     assert_eq!((held.proxy.acted(lost), held.proxy.acted(late)), (1, 1));
     held.proxy.clear();
     until_it_commits(&mut worker);
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 }
 
 /// A broker can lose the end of a transaction (KAFKA-20734): its offsets stay undecided for ever, every stable read of
@@ -60,7 +60,7 @@ fn ep_5_a_start_names_the_transaction_that_has_no_end_and_goes_on_when_it_has_on
     worker.kill9().expect("killed");
     scene.wait_until_no_transaction_is_open();
     let (epoch, _) = scene.committed().expect("a pointer");
-    let foreign = scene.undecided_offsets();
+    let foreign = scene.undecided_offsets(0..PARTITIONS);
     let mut restarted = Worker::start(&scene.options("a", "")).expect("worker");
     until(&mut restarted, "said why it waits", |t| {
         t.last_lines.iter().any(|line| line.contains("has no end yet"))
@@ -73,5 +73,5 @@ fn ep_5_a_start_names_the_transaction_that_has_no_end_and_goes_on_when_it_has_on
     foreign.abort_transaction(LONG).expect("aborted");
     until(&mut restarted, "started", |t| t.started.is_some());
     assert_eq!(restarted.told().started.as_deref(), Some(epoch.as_str()));
-    scene.finish_right(restarted);
+    scene.finish_right([restarted]);
 }

@@ -20,7 +20,7 @@ fn ep_6_deleted_offsets_are_missed_and_not_taken_for_a_new_job() {
         assert_eq!(code, Some(13), "with an empty state directory: {said}");
         if whole_group {
             let worker = scene.start("a", "break:EP-6");
-            scene.finish_doubled(worker);
+            scene.finish_doubled([worker]);
         }
     }
 }

@@ -26,7 +26,7 @@ fn ep_7_a_spare_waits_while_the_pointer_moves_and_takes_over_from_a_killed_one()
     );
     first.kill9().expect("killed");
     until(&mut spare, "taken over", |t| t.started.is_some());
-    scene.finish_right(spare);
+    scene.finish_right([spare]);
 }
 
 /// `--take-over` ends the first instance (row 54: the same transactional id twice). The older one exits 12 and does not
@@ -35,7 +35,7 @@ fn ep_7_a_spare_waits_while_the_pointer_moves_and_takes_over_from_a_killed_one()
 fn ep_7_taken_over_the_older_instance_exits_and_does_not_fight() {
     let scene = Scene::flowing(Broker::shared(), "ep7-over");
     let second = take_over(&scene, |options| options);
-    scene.finish_right(second);
+    scene.finish_right([second]);
 }
 
 /// The same under at-least-once, where outputs pass without a transaction: the pointer's transaction still fences.
@@ -47,7 +47,7 @@ fn ep_7_taken_over_under_at_least_once_the_older_instance_exits_and_does_not_fig
         options.at_least_once = true;
         options
     });
-    let report = scene.finish(second);
+    let report = scene.finish([second]);
     assert_eq!(report.counts.input_faults, 0, "{report}");
     assert!(report.counts.records_out >= report.counts.records_in, "{report}");
 }
@@ -65,7 +65,7 @@ fn ep_7_a_newcomer_that_is_slow_to_commit_is_not_fenced_by_the_one_that_it_takes
             }
             options
         });
-        scene.finish_right(second);
+        scene.finish_right([second]);
     }
 }
 
@@ -108,7 +108,7 @@ fn ep_7_taken_over_while_nothing_flows_the_older_instance_exits_with_its_next_co
         scene.flow();
         assert_eq!(ended(&mut first).0, Some(EXIT_FENCED), "{:?}", first.told());
         assert!(scene.fences("second") <= 3, "{:?}", second.told());
-        scene.finish_right(second);
+        scene.finish_right([second]);
     }
 }
 
@@ -123,7 +123,7 @@ fn ep_7_woken_up_after_a_take_over_the_old_owner_exits_and_doubles_nothing() {
         assert_eq!(code, Some(EXIT_FENCED), "{said}");
         until_it_commits(&mut spare);
         assert_eq!(scene.fences("spare"), 0, "{:?}", spare.told());
-        scene.finish_right(spare);
+        scene.finish_right([spare]);
     }
     let (scene, owner, _spare) = woken_up("post_send_offsets=stop@6;break:EP-7");
     assert!(scene.wait_for_violation().is_some(), "the switch has broken nothing");

@@ -29,7 +29,7 @@ fn ep_7_another_job_store_topic_or_topology_under_the_same_group_is_refused() {
 
     assert_eq!(scene.committed(), before, "a refusal has moved the pointer");
     let worker = scene.start("a", "");
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 }
 
 fn refused(scene: &Scene, options: &keyfold_e2e::WorkerOptions, names: &str) {
@@ -72,7 +72,7 @@ fn ep_7_a_pointer_of_another_job_is_refused_and_jobs_beside_each_other_are_not()
     let (code, said) = thief.refused(&options);
     assert_eq!(code, Some(EXIT_CANNOT_GO_ON), "{said}");
     assert!(said.contains("belongs to job"), "{said}");
-    scene.finish_right(worker);
+    scene.finish_right([worker]);
 }
 
 /// Two processes on one state directory would write one RocksDB. The second is turned away, whatever its flags, and the
@@ -90,5 +90,5 @@ fn ep_7_a_second_process_on_the_same_state_directory_is_refused() {
     assert!(said.contains("another process uses it"), "{said}");
     until_it_commits(&mut first);
     assert_eq!(scene.fences("a"), 0);
-    scene.finish_right(first);
+    scene.finish_right([first]);
 }

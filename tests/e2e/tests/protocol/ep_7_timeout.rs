@@ -16,6 +16,6 @@ fn ep_7_fenced_by_a_time_out_alone_it_opens_a_new_session_and_goes_on() {
         worker.signal(libc::SIGCONT).expect("alive");
         until(&mut worker, "opened a session anew", |t| t.rebuilds > 0);
         until_it_commits(&mut worker);
-        scene.finish_right(worker);
+        scene.finish_right([worker]);
     }
 }

@@ -10,5 +10,6 @@ mod ep_6;
 mod ep_7;
 mod ep_7_refusals;
 mod ep_7_timeout;
-mod scene;
 mod trace;
+
+use keyfold_e2e::scene;

@@ -1,27 +1,36 @@
-//! One job on a broker: its topics, its feed, its workers, its judge.
+//! One job on a broker: its topics, its feed, its workers, its judge. For tests: whatever goes wrong here is a panic.
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use keyfold_checker::pointer::Pointer;
 use keyfold_checker::{Checker, Report, Running};
-use keyfold_e2e::broker::free_port;
-use keyfold_e2e::worker::Told;
-use keyfold_e2e::{Broker, BrokerOptions, Feed, FeedOptions, Proxy, Worker, WorkerOptions};
+use rdkafka::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tempfile::TempDir;
 
+use crate::broker::free_port;
+use crate::worker::Told;
+use crate::{Broker, BrokerOptions, Feed, FeedOptions, Proxy, Worker, WorkerOptions};
+
 /// No wait of these tests takes that long on a machine that is not overloaded beyond use.
 pub const LONG: Duration = Duration::from_secs(120);
-const PARTITIONS: i32 = 4;
+/// Of the topics of a scene.
+pub const PARTITIONS: i32 = 4;
 
 /// The broker of the tests that hold its answers back, with the proxy before it. One test at a time.
+#[derive(Debug)]
 pub struct Proxied {
+    /// The broker.
     pub broker: Broker,
+    /// What its clients are sent through.
     pub proxy: Proxy,
 }
 
@@ -46,18 +55,40 @@ pub fn proxied() -> MutexGuard<'static, Proxied> {
     held
 }
 
+/// Where the last record was delivered to.
+#[derive(Default)]
+struct Delivered(Mutex<Option<(i32, i64)>>);
+
+impl ClientContext for Delivered {}
+
+impl ProducerContext for Delivered {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let place = result.as_ref().ok().map(|m| (m.partition(), m.offset()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
+
 /// The job `name`, its topics fresh, its feed not started.
 pub struct Scene {
+    /// The brokers.
     pub brokers: String,
+    /// State, store and logs.
     pub dir: TempDir,
+    /// The topic that is read.
     pub input: String,
+    /// The topic that is written.
     pub output: String,
+    /// The job's id.
     pub job: String,
     checker: Running,
     feed: Option<Feed>,
 }
 
 impl Scene {
+    /// A scene of its own on this broker.
+    #[must_use]
     pub fn new(broker: &Broker, name: &str) -> Scene {
         let input = broker.fresh_topic(&format!("{name}-in"), PARTITIONS).expect("topic");
         let output = broker.fresh_topic(&format!("{name}-out"), PARTITIONS).expect("topic");
@@ -119,6 +150,8 @@ impl Scene {
         }
     }
 
+    /// The checkpoint store.
+    #[must_use]
     pub fn store_dir(&self) -> PathBuf {
         self.dir.path().join("store")
     }
@@ -138,6 +171,7 @@ impl Scene {
         started(&self.hasty(who, faults))
     }
 
+    /// Options for [`Scene::start_hasty`].
     pub fn hasty(&self, who: &str, faults: &str) -> WorkerOptions {
         let mut options = self.options(who, faults);
         options.more = vec!["--transaction-timeout-ms".into(), "3000".into()];
@@ -164,7 +198,9 @@ impl Scene {
         }
     }
 
-    fn log(&self, who: &str) -> String {
+    /// What the worker has printed so far, its events left out.
+    #[must_use]
+    pub fn log(&self, who: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(format!("{who}.log"))).expect("a log")
     }
 
@@ -182,25 +218,25 @@ impl Scene {
         self.violation()
     }
 
-    /// Ends the feed, waits until everything is answered or something is wrong, ends the worker in good order, judges.
-    pub fn finish(mut self, mut worker: Worker) -> Report {
+    /// Ends the feed, waits until everything is answered or something is wrong, ends the workers in good order, judges.
+    pub fn finish<W: IntoIterator<Item = Worker>>(mut self, workers: W) -> Report {
+        let mut workers: Vec<Worker> = workers.into_iter().collect();
         if let Some(feed) = self.feed.take() {
             feed.finish(1, LONG).expect("produced");
         }
         let answered = self.checker.wait_until_answered(LONG);
-        assert!(
-            answered || self.violation().is_some(),
-            "no answers: {:?}",
-            worker.told()
-        );
-        worker.signal(libc::SIGTERM).expect("alive");
-        assert_eq!(ended(&mut worker).0, Some(0), "{:?}", worker.told());
+        let told: Vec<Told> = workers.iter().map(Worker::told).collect();
+        assert!(answered || self.violation().is_some(), "no answers: {told:?}");
+        for worker in &mut workers {
+            worker.signal(libc::SIGTERM).expect("alive");
+            assert_eq!(ended(worker).0, Some(0), "{:?}", worker.told());
+        }
         self.checker.finish(LONG).expect("judged")
     }
 
     /// As [`Scene::finish`], and nothing is lost, duplicated or stale.
-    pub fn finish_right(self, worker: Worker) {
-        let report = self.finish(worker);
+    pub fn finish_right<W: IntoIterator<Item = Worker>>(self, workers: W) {
+        let report = self.finish(workers);
         assert!(
             report.ok() && report.counts.records_in > 0,
             "{report} {:?}",
@@ -209,8 +245,8 @@ impl Scene {
     }
 
     /// As [`Scene::finish`], and outputs are there twice.
-    pub fn finish_doubled(self, worker: Worker) {
-        let report = self.finish(worker);
+    pub fn finish_doubled<W: IntoIterator<Item = Worker>>(self, workers: W) {
+        let report = self.finish(workers);
         assert!(report.counts.duplicated > 0, "the switch has broken nothing: {report}");
     }
 
@@ -237,13 +273,47 @@ impl Scene {
             .expect("committed offsets")
     }
 
+    /// The committed offsets with their metadata as they are, also while a transaction over them is open.
+    pub fn glanced_list(&self) -> TopicPartitionList {
+        self.group_consumer_with("read_uncommitted")
+            .committed_offsets(self.partitions(), LONG)
+            .expect("committed offsets")
+    }
+
+    /// [`Scene::glanced_list`]: the offset of each partition, -1 for none.
+    pub fn glanced_offsets(&self) -> BTreeMap<i32, i64> {
+        let list = self.glanced_list();
+        let offset = |offset: Offset| offset.to_raw().filter(|o| *o >= 0).unwrap_or(-1);
+        list.elements()
+            .iter()
+            .map(|e| (e.partition(), offset(e.offset())))
+            .collect()
+    }
+
+    /// One record more than the feed's, where its key says or in another partition; where it lies.
+    pub fn produce(&self, partition: Option<i32>, key: &str, value: i64) -> (i32, i64) {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.brokers)
+            .set("partitioner", "murmur2_random")
+            .set("log_level", "2");
+        let producer: BaseProducer<Delivered> = config.create_with_context(Delivered::default()).expect("producer");
+        let value = value.to_string();
+        let record = BaseRecord::to(&self.input).key(key).payload(&value);
+        let record = partition.into_iter().fold(record, BaseRecord::partition);
+        producer.send(record).map_err(|(error, _)| error).expect("taken");
+        producer.flush(LONG).expect("delivered");
+        let place = producer.context().0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.expect("delivered")
+    }
+
     /// Commits offsets under this job's group, as another program would.
     pub fn plant(&self, list: &TopicPartitionList) {
         self.group_consumer().commit(list, CommitMode::Sync).expect("committed");
     }
 
-    /// A transaction of another producer over this group's offsets, which stays open.
-    pub fn undecided_offsets(&self) -> BaseProducer {
+    /// A transaction of another producer over this group's offsets of these partitions, which stays open.
+    pub fn undecided_offsets(&self, partitions: Range<i32>) -> BaseProducer {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.brokers)
@@ -252,7 +322,8 @@ impl Scene {
         let producer: BaseProducer = config.create().expect("producer");
         producer.init_transactions(LONG).expect("initialised");
         producer.begin_transaction().expect("begun");
-        let mut list = self.partitions();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(&self.input, partitions.start, partitions.end - 1);
         list.set_all_offsets(Offset::Offset(0)).expect("offsets");
         let group = self.group_consumer().group_metadata().expect("group metadata");
         let sent = producer.send_offsets_to_transaction(&list, &group, LONG);
@@ -267,11 +338,15 @@ impl Scene {
     }
 
     fn group_consumer(&self) -> BaseConsumer {
+        self.group_consumer_with("read_committed")
+    }
+
+    fn group_consumer_with(&self, isolation: &str) -> BaseConsumer {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.brokers)
             .set("group.id", self.group());
-        config.set("isolation.level", "read_committed").set("log_level", "2");
+        config.set("isolation.level", isolation).set("log_level", "2");
         config.create().expect("consumer")
     }
 
