@@ -20,6 +20,10 @@ const PIECES_PER_REFUSAL: u64 = 16;
 /// How long a fenced member waits for the group to tell that its name was taken: two heartbeats of the default, and some.
 const MEMBER_FENCE_WATCH: Duration = Duration::from_millis(2500);
 
+/// How long one read of an epoch's pointers waits until they are stable. Longer would be silence for the group, which takes an instance that
+/// gives no sign of life for one that hangs; shorter would ask a slow coordinator again and again.
+const READ_NAMED: Duration = Duration::from_secs(2);
+
 /// The step at which an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -336,7 +340,7 @@ impl CommitDriver {
     /// Opens the session anew and reads what became of `epoch`, or without one whether the committed pointer is still our last.
     pub(super) fn settle_session(&mut self, epoch: Option<&Durable>) -> Result<Verdict, RuntimeError> {
         self.open_session()?;
-        let committed = self.read_committed()?;
+        let committed = self.read_named(epoch)?;
         let nothing_committed = self.pointers.is_empty() && epoch.is_none();
         let verdict = match self.in_doubt(&committed, epoch) {
             _ if nothing_committed => Verdict::NotCommitted,
@@ -389,6 +393,20 @@ impl CommitDriver {
                 Err(e) => backoff.wait(&e)?,
             }
         }
+    }
+
+    /// Reads stable what an epoch names, or without one what this instance answers for. In group mode nothing else: a shard that is assigned
+    /// and not restored yet may be undecided for long, and keeps no other waiting (EP-10).
+    fn read_named(&mut self, epoch: Option<&Durable>) -> Result<Vec<Committed>, RuntimeError> {
+        if self.group.is_none() {
+            return self.read_committed();
+        }
+        let of_entry = |e: &CommitEntry| (e.position.topic.clone(), e.position.partition);
+        let named: Vec<(String, i32)> = match epoch {
+            Some(epoch) => epoch.entries.iter().map(of_entry).collect(),
+            None => self.positions.keys().cloned().collect(),
+        };
+        self.read_pointers(|log| log.pointer_reader()?.committed(&named, READ_NAMED))
     }
 
     /// Reads the pointers stable; tried again until it works.
