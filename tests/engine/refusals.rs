@@ -1,9 +1,15 @@
 //! Starts that are refused: what is committed does not fit what is there.
 use crate::support::{Bench, SUMS, assert_cannot_go_on, driver, pipe, record, sums, texts};
-use keyfold::testing::MemoryBroker;
+use keyfold::checkpoint::store::MemoryStore;
+use keyfold::config::Config;
+use keyfold::runtime::{ExitCode, Runtime, RuntimeError};
+use keyfold::state::backend::memory::MemoryFactory;
+use keyfold::testing::{MemoryBroker, Process};
 use keyfold::topology::{Job, Topology, TopologyError};
 use keyfold::types::Codec;
+use keyfold::types::SystemClock;
 use keyfold::types::codec::{Json, LongBe, Postcard, Utf8};
+use std::sync::Arc;
 
 fn stopped() -> Bench {
     let mut bench = Bench::new("");
@@ -193,4 +199,51 @@ fn a_group_with_members_is_refused() {
     assert_cannot_go_on(bench.driver.start(), &[SUMS, "members"]);
     bench.driver.broker().set_group_member(SUMS, false);
     bench.start().expect("starts");
+}
+
+/// Two topics are read into one state, and one of them got more partitions. A key's records would lie in different shards, with a state
+/// each, so the job is refused with both counts before it touches anything. With as many in both there is nothing to refuse.
+#[test]
+fn topics_that_are_not_partitioned_alike_are_refused_in_group_mode() {
+    let Err(error) = two_topics(4, 6) else {
+        panic!("it should have been refused");
+    };
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    for part in ["topic in has 4 partitions", "topic more has 6"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
+    two_topics(4, 4).expect("it runs until it is stopped");
+}
+
+/// A run that is stopped at once.
+fn two_topics(one: u32, other: u32) -> Result<(), RuntimeError> {
+    let (broker, process) = (MemoryBroker::new(Arc::new(SystemClock::default())), Process::new());
+    broker.create_topic("in", one);
+    broker.create_topic("more", other);
+    broker.create_topic("out", 1);
+    let job = Job::new("two");
+    let texts = |topic: &str| {
+        job.source(topic, broker.source(topic), |r| {
+            Ok(String::from_utf8_lossy(r.value.unwrap_or_default()).into_owned())
+        })
+    };
+    texts("in")
+        .merge("both", &texts("more"))
+        .key_by_record_key("by-key")
+        .fold("count", LongBe, || 0i64, |count, _| *count += 1)
+        .map("as-text", |count| count.to_string())
+        .to("sink", broker.target("out"), Utf8);
+    let dir = tempfile::tempdir().expect("directory");
+    let (log, membership) = (broker.log(process.clone()), broker.membership(process));
+    let topology = job.build().expect("valid");
+    let runtime = Runtime::group(
+        topology,
+        Config::new(dir.path()),
+        log,
+        membership,
+        Arc::new(MemoryStore::new(7)),
+    )
+    .with_backends(Box::new(|_| Ok(Arc::new(MemoryFactory::default()))));
+    runtime.stop_handle().stop();
+    runtime.run()
 }
