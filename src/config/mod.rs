@@ -81,7 +81,7 @@ impl Config {
             instance: None,
             leave_group: false,
             revoke_budget: Duration::from_secs(1),
-            stall_after: Duration::from_secs(10),
+            stall_after: Duration::from_secs(20),
             refusal_retries_max: 3,
         }
     }

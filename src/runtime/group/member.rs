@@ -132,8 +132,8 @@ impl Keeper {
                 if !std::mem::replace(&mut stalled, true) {
                     tracing::error!(
                         silence_ms = silence.as_millis() as u64,
-                        "no progress: the group is not polled any more, so that other instances take over; a barrier has not come through \
-                         a lane, or a call of a user's function or of the store does not return"
+                        "not progressing: until there is a sign of life the group is not polled, so that other instances take over in the \
+                         end; a call of the store, of the broker or of a user's function has not returned, or a barrier has not come through"
                     );
                 }
                 self.metrics.stalled(true);
