@@ -387,6 +387,14 @@ fn ep_10_a_shard_whose_pointer_is_undecided_keeps_no_other_waiting() {
     // Its predecessor's transaction lasts a minute; what it does not name moves at once.
     cluster.add(2);
     eventually("other shards commit", || cluster.broker.commits(SUMS).len() > before);
+    // A session that was opened anew used to read back all that was assigned, and all shards waited for the one.
+    let sessions = second.process.calls(Call::Session);
+    second.process.make_suspect();
+    cluster.add(3);
+    eventually("a new session", || second.process.calls(Call::Session) > sessions);
+    let before = cluster.broker.commits(SUMS).len();
+    cluster.add(4);
+    eventually("they commit in it", || cluster.broker.commits(SUMS).len() > before);
     cluster.broker.time_out(&format!("{SUMS}.a"));
     cluster.until_answered();
     cluster.assert_exact();
