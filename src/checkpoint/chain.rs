@@ -65,6 +65,12 @@ pub enum RestoreError {
         /// What does not fit.
         reason: String,
     },
+    /// Nobody needs the shard any more.
+    #[error("restoring shard {shard} was stopped: it was taken back")]
+    Stopped {
+        /// The shard.
+        shard: Shard,
+    },
     /// The object belongs to another job or configuration.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -145,6 +151,7 @@ pub struct Chain<'a> {
     store: &'a dyn Store,
     layout: &'a Layout,
     expected: &'a Expected,
+    stop: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl<'a> Chain<'a> {
@@ -155,6 +162,16 @@ impl<'a> Chain<'a> {
             store,
             layout,
             expected,
+            stop: None,
+        }
+    }
+
+    /// Walks the links only until `stop` says true: a chain may be long.
+    #[must_use]
+    pub fn until(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Chain<'a> {
+        Chain {
+            stop: Some(stop),
+            ..self
         }
     }
 
@@ -253,6 +270,9 @@ impl<'a> Chain<'a> {
                     return Err(not_on_chain(a));
                 }
                 break;
+            }
+            if self.stop.is_some_and(|stop| stop()) {
+                return Err(RestoreError::Stopped { shard });
             }
             next = self.section_with(shard, &link, false)?.parent;
             links.push(link);

@@ -24,6 +24,8 @@ pub struct Patience {
     pub metrics: Metrics,
     /// Group mode: ends waiting for what is not ours any more.
     pub group: Option<Arc<Signals>>,
+    /// Whether a try is a sign of life of the driver; not beside it.
+    pub of_driver: bool,
 }
 
 /// One retry loop.
@@ -41,7 +43,9 @@ impl Patience {
     /// # Errors
     /// [`RuntimeError::AssignmentLost`] once the assignment was taken back and its time is over.
     pub fn still_ours(&self, step: &str) -> Result<(), RuntimeError> {
-        self.group.iter().for_each(|group| group.tick());
+        if self.of_driver {
+            self.group.iter().for_each(|group| group.tick());
+        }
         self.still_owned(step)
     }
 

@@ -119,6 +119,7 @@ impl Eager {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
             }
+            patience.still_ours("while outputs were delivered")?;
             if patience.stop.asked() {
                 stopping += SLICE;
             }
@@ -309,6 +310,7 @@ mod tests {
             stop: StopHandle::default(),
             metrics: Metrics::new(),
             group: None,
+            of_driver: true,
         };
         let lane = eager.frames.clone();
         let filling = std::thread::spawn(move || while lane.send(frames()).is_ok() {});

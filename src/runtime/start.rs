@@ -54,7 +54,13 @@ pub(super) const WATCH_STEP: Duration = Duration::from_millis(200);
 /// Locks the state directory, looks at the sources, makes the log.
 pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let instance = Instance::lock(&runtime.config.state_dir)?;
-    runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience(runtime)));
+    // In group mode restorers read beside the driver.
+    let of_driver = runtime.group.signals().is_none();
+    let patience_of_reads = Patience {
+        of_driver,
+        ..patience(runtime)
+    };
+    runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience_of_reads));
     let topics = topics(runtime)?;
     let name = group::prepare(runtime, &instance, &topics)?;
     let config = runtime.config.clone();
@@ -183,6 +189,7 @@ pub(super) fn patience(runtime: &Runtime) -> Patience {
         stop: runtime.stop.clone(),
         metrics: runtime.metrics.clone(),
         group: runtime.group.signals(),
+        of_driver: true,
     }
 }
 
@@ -337,6 +344,7 @@ fn take_the_name(
 /// Opens a session, decides how to start, and commits a first epoch.
 fn stand(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<Standing, RuntimeError> {
     driver.open_session()?;
+    driver.make_way_for_a_group()?;
     let committed = driver.read_committed()?;
     let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
     let facts = StartFacts {

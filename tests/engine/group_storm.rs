@@ -131,12 +131,10 @@ impl Storm {
 
     /// The wind drops: dead members' sessions and transactions end, everybody is there.
     fn end(mut self) {
-        for at in 0..NAMES.len() {
-            if self.alive[at].is_none() {
-                self.cluster.broker.expire_member(SUMS, NAMES[at]);
-            }
-            if let Some(instance) = &self.alive[at] {
-                instance.process.calm();
+        for (at, name) in NAMES.iter().enumerate() {
+            match &self.alive[at] {
+                Some(instance) => instance.process.calm(),
+                None => self.cluster.broker.expire_member(SUMS, name),
             }
             self.start(at);
         }

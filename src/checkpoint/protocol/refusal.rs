@@ -92,7 +92,8 @@ pub enum Refusal {
     /// Partitions of one stage in single mode carry different pointers.
     #[error(
         "the pointers differ: {topic}-{partition} names epoch {epoch}, {other_topic}-{other_partition} names epoch {other_epoch}. All are \
-         committed together, so some were written by another program or an offset reset: bring back those of one epoch"
+         committed together in single mode, so this is a job in group mode (go on in group mode), or some were written by another program or an \
+         offset reset (bring back those of one epoch)"
     )]
     PointersDiffer {
         /// The topic.

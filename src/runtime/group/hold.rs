@@ -16,6 +16,7 @@ use crate::state::backend::Unowned;
 use crate::types::{Assignment, Position, Shard};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -96,16 +97,24 @@ impl<'a> Hold<'a> {
     /// The assignment by shard. A shard's partitions of all topics go together: the `range` assignor sees to it for topics with equally many.
     fn shards(&self) -> Result<Partitions, RuntimeError> {
         let mut shards = Partitions::new();
+        let count = self.prepared.groups.shards;
         for (topic, partition) in &self.assignment.partitions {
+            if !self.prepared.topics.iter().any(|t| t.topic == *topic) || !(0..count as i32).contains(partition) {
+                return Err(RuntimeError::CannotGoOn(format!(
+                    "partition {topic}-{partition} was assigned, and the stage reads {count} partitions of each of its topics: the topic was \
+                     given more partitions, which its state does not know, or another program is a member of the group"
+                )));
+            }
             let shard = self.prepared.groups.shard_of_partition(*partition);
             shards.entry(shard).or_default().push((topic.clone(), *partition));
         }
         let topics = self.prepared.topics.len();
         match shards.iter().find(|(_, partitions)| partitions.len() != topics) {
             None => Ok(shards),
-            Some((shard, partitions)) => Err(RuntimeError::CannotGoOn(format!(
-                "the group has assigned partition {shard} of {} topics to this instance, and the stage reads {topics}: every member of the \
-                 group has to be an instance of this job with the assignor range; stop other consumers of the group",
+            // The group's leader did not know all topics for a moment: the next rebalance mends it.
+            Some((shard, partitions)) => Err(RuntimeError::AssignmentLost(format!(
+                "partition {shard} of {} topics was assigned, and the stage reads {topics}; if this stays, another program or another \
+                 assignor is in the group: every member has to be an instance of this job",
                 partitions.len()
             ))),
         }
@@ -172,7 +181,9 @@ impl<'a> Hold<'a> {
             }
             let settler = &settler;
             scope.spawn(move || {
-                if let Err(error) = settler.read(reader.as_mut(), shards, &settled) {
+                let read = catch_unwind(AssertUnwindSafe(|| settler.read(reader.as_mut(), shards, &settled)));
+                let panicked = |_| Err(RuntimeError::CannotGoOn("reading the pointers panicked".to_owned()));
+                if let Err(error) = read.unwrap_or_else(panicked) {
                     let _ = done.send(Err(error));
                 }
             });
@@ -283,7 +294,13 @@ impl<'a> Hold<'a> {
             "nothing is committed for these shards, their life begins"
         );
         let groups = self.prepared.groups;
-        let begins = |p: &Position| shards.contains(&groups.shard_of_partition(p.partition));
+        let assigned = |p: &Position| {
+            self.assignment
+                .partitions
+                .iter()
+                .any(|(t, i)| *t == p.topic && *i == p.partition)
+        };
+        let begins = |p: &Position| assigned(p) && shards.contains(&groups.shard_of_partition(p.partition));
         let positions: Vec<Position> = start_positions(self.runtime)?.into_iter().filter(begins).collect();
         for shard in shards {
             self.prepared.backends.wipe(*shard)?;

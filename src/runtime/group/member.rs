@@ -7,6 +7,7 @@ use crate::source::{GroupEvent, Membership, MembershipError};
 use crate::telemetry::Metrics;
 use crate::types::Assignment;
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -111,7 +112,13 @@ impl Drop for Member {
 
 impl Keeper {
     fn keep(mut self) {
-        if let Err(error) = self.until_closed() {
+        let kept = catch_unwind(AssertUnwindSafe(|| self.until_closed()));
+        let panicked = |_| {
+            Err(MembershipError::Fatal(
+                "keeping the membership of the group panicked".to_owned(),
+            ))
+        };
+        if let Err(error) = kept.unwrap_or_else(panicked) {
             self.signals.fail(matches!(error, MembershipError::NameTaken(_)));
             self.tell(Decision::Failed(error));
         }

@@ -27,7 +27,7 @@ use crate::runtime::progress::Phase;
 use crate::source::{Membership, MembershipError};
 use crate::state::StateError;
 use crate::topology::BuiltSink;
-use crate::types::{Assignment, Clock, Shard, TopicInfo};
+use crate::types::{Assignment, Clock, Partitioner, Shard, TopicInfo};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,10 +92,17 @@ pub(super) fn prepare(
     instance: &Instance,
     topics: &[TopicInfo],
 ) -> Result<Option<String>, RuntimeError> {
-    if matches!(runtime.group, Group::Single) {
-        return Ok(None);
-    }
     let refused = |why: String| Err(RuntimeError::CannotGoOn(why));
+    if matches!(runtime.group, Group::Single) {
+        // Key groups would follow the hash here and the partition there, and the objects do not tell which.
+        return match runtime.config.partitioner {
+            Partitioner::Unknown => refused(
+                "the partitioner unknown is for group mode, where a record's partition is its shard; name murmur2 or crc32 in single mode"
+                    .to_owned(),
+            ),
+            _ => Ok(None),
+        };
+    }
     let outbox = |(id, sink): &(String, BuiltSink)| matches!(sink, BuiltSink::Outbox(_)).then(|| id.clone());
     if let Some(id) = runtime.topology.sinks.iter().find_map(outbox) {
         return refused(format!(
@@ -198,7 +205,7 @@ impl Holder<'_> {
             let held = Hold::new(self.runtime, self.prepared, self.driver, self.member, assignment).run();
             if self.runtime.progress.barriers() > before {
                 backoff = start::patience(self.runtime).backoff("hold");
-                (self.damages, self.reopens) = (0, 0);
+                self.reopens = 0;
             }
             match held {
                 Ok(ended) => return Ok(ended),
@@ -225,6 +232,8 @@ impl Holder<'_> {
             RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path }) if self.damages < RESTARTS_MAX => {
                 tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
                 self.damages += 1;
+                // A copy that is open cannot be wiped.
+                self.driver.forget_shards();
                 Ok(self.prepared.backends.wipe(Shard(shard))?)
             }
             RuntimeError::LocalCopy(error @ StateError::Io { .. })
@@ -233,6 +242,9 @@ impl Holder<'_> {
                 self.reopens += 1;
                 quietly(backoff.wait(&format!("{error}; the local copies are opened anew")))
             }
+            RuntimeError::LocalCopy(damaged @ StateError::Damaged { .. }) => Err(RuntimeError::CannotGoOn(format!(
+                "{damaged}; this is the {RESTARTS_MAX}. time: check the disk"
+            ))),
             // What was being tried again was taken back meanwhile.
             RuntimeError::Store(_) | RuntimeError::Restore(_) if taken_back => Ok(()),
             error => Err(error),

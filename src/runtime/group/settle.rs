@@ -1,6 +1,6 @@
 //! Beside the driver: reads the pointers of an assignment as they get stable, and restores each shard.
 use crate::checkpoint::chain::{Chain, known_shards};
-use crate::checkpoint::object::{ObjectReader, StateInfo};
+use crate::checkpoint::object::{ObjectError, ObjectReader, StateInfo};
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Expected, Identity, Start, StartFacts, check_positions, decide_start};
 use crate::checkpoint::store::{Layout, Store};
@@ -15,6 +15,7 @@ use crate::testing::Faults;
 use crate::types::{Position, Shard, TimestampMs};
 use crossbeam_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +24,8 @@ use std::time::Duration;
 /// partitions undecided, and no others.
 const READ_ALL: Duration = Duration::from_millis(1000);
 const READ_PART: Duration = Duration::from_millis(300);
+/// A part is given longer each time: the coordinator may only be far away.
+const READ_MAX: Duration = Duration::from_secs(3);
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The partitions of a shard, one of each topic.
@@ -85,7 +88,11 @@ impl Settler {
             self.go_on()?;
             let mut found = Vec::new();
             self.read_parts(reader, shards, &open, within, &mut found)?;
-            within = READ_PART;
+            within = if within == READ_ALL {
+                READ_PART
+            } else {
+                (within * 2).min(READ_MAX)
+            };
             open.retain(|shard| !found.iter().any(|(s, _)| s == shard));
             for one in found {
                 // The restorers end with the hold.
@@ -123,8 +130,9 @@ impl Settler {
             Err(_) if open.len() == 1 => Ok(()),
             Err(_) => {
                 let (left, right) = open.split_at(open.len() / 2);
-                self.read_parts(reader, shards, left, READ_PART, found)?;
-                self.read_parts(reader, shards, right, READ_PART, found)
+                let within = within.min(READ_MAX);
+                self.read_parts(reader, shards, left, within, found)?;
+                self.read_parts(reader, shards, right, within, found)
             }
         }
     }
@@ -132,13 +140,16 @@ impl Settler {
     /// Restores the shards whose pointers are known, until there are no more.
     pub fn restore(&self, settled: &Receiver<Settled>, ready: &Sender<Result<Ready, RuntimeError>>) {
         while let Ok((shard, committed)) = settled.recv() {
-            if ready.send(self.shard(shard, &committed)).is_err() {
+            let restored = catch_unwind(AssertUnwindSafe(|| self.shard(shard, &committed)));
+            let panicked = |_| Err(RuntimeError::CannotGoOn(format!("restoring shard {shard} panicked")));
+            if ready.send(restored.unwrap_or_else(panicked)).is_err() {
                 return;
             }
         }
     }
 
     fn shard(&self, shard: Shard, committed: &[Committed]) -> Result<Ready, RuntimeError> {
+        self.go_on()?;
         let partitions: Vec<(String, i32)> = committed.iter().map(|c| (c.topic.clone(), c.partition)).collect();
         let untouched = committed.iter().all(|c| c.offset.is_none());
         // Asking the store costs a look at every object, and only a shard without a pointer needs it.
@@ -161,15 +172,18 @@ impl Settler {
 
     fn resume(&self, shard: Shard, committed: &[Committed], pointer: Pointer) -> Result<Resumed, RuntimeError> {
         let path = self.layout.epoch(pointer.epoch);
-        let object = ObjectReader::open(self.store.as_ref(), &path, Some(pointer.footer))
-            .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+        let object = ObjectReader::open(self.store.as_ref(), &path, Some(pointer.footer)).map_err(|e| match e {
+            ObjectError::Store(e) => RuntimeError::Store(e),
+            damaged => RuntimeError::CannotGoOn(damaged.to_string()),
+        })?;
         let states = object.header().states.clone();
         check_renamed(&self.declared, &states)?;
         let mut expected = self.expected.clone();
         expected.states = new_states(&self.declared, &states);
         // States that are new begin empty: no object knows them.
         expected.states.truncate(states.len());
-        let chain = Chain::new(self.store.as_ref(), &self.layout, &expected);
+        let stop = || self.over.load(Ordering::SeqCst);
+        let chain = Chain::new(self.store.as_ref(), &self.layout, &expected).until(&stop);
         let state = chain.resolve_shard(&pointer, shard)?;
         check_positions(pointer.epoch, committed, &state.positions)?;
         let restore = Restore {

@@ -44,7 +44,11 @@ impl Signals {
 
     /// The assignment is taken back; the epoch at hand may be finished within `budget`.
     pub(super) fn take_back(&self, budget: Duration) {
-        let until = millis(self.clock.elapsed() + budget);
+        let mut until = millis(self.clock.elapsed() + budget);
+        // While the driver is busy with what was taken back before, that one's time counts: it must not begin anew.
+        if self.is_taken_back() {
+            until = until.min(self.until.load(Ordering::SeqCst));
+        }
         self.until.store(until, Ordering::SeqCst);
         self.taken_back.fetch_add(1, Ordering::SeqCst);
     }

@@ -37,6 +37,9 @@ impl Default for GroupTimeouts {
     }
 }
 
+/// The engine waits for two of them, and some, after a fence.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(1);
+
 impl GroupTimeouts {
     /// Refuses what does not fit together.
     ///
@@ -48,6 +51,11 @@ impl GroupTimeouts {
         let hour = Duration::from_secs(3600);
         if heartbeat < whole {
             return Err(refused("heartbeat.interval.ms", heartbeat, "it is at least 1 ms"));
+        }
+        if heartbeat > HEARTBEAT_MAX {
+            let reason =
+                "who was fenced waits for its next heartbeat to hear whether its name was taken: it is at most 1 s";
+            return Err(refused("heartbeat.interval.ms", heartbeat, reason));
         }
         if session < heartbeat * 3 {
             let reason = format!(
