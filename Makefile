@@ -7,7 +7,7 @@ CARGO  ?= cargo
 ROUNDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka test lint ci kill-test kill-test-single kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka test lint ci kill-test bench-takeover kill-test-single kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ kill-test: build kafka-fetch ## Kills instances of a job ROUNDS times (default 3
 
 kill-test-single: build kafka-fetch ## The same with one instance in single mode
 	"$${CARGO_TARGET_DIR:-target}/release/kill-test" --rounds $(ROUNDS) --single
+
+bench-takeover: build kafka-fetch ## Measures the pause of partitions that move between instances, with a million keys
+	"$${CARGO_TARGET_DIR:-target}/release/takeover"
 
 ci: ## Runs what the CI runs: lint, test, demo, kill-test
 	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo "kill-test ROUNDS=5"

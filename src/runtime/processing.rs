@@ -23,6 +23,11 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(2);
 /// How often the clients' events are served.
 const SERVE: Duration = Duration::from_millis(50);
+/// Where there was a pause, outputs are waited for: the first barriers come sooner, until some have had records in them. Shorter would give
+/// each of them few records, longer would be felt; and without an end, an idle job would have many barriers for nothing.
+const SOON: Duration = Duration::from_millis(100);
+const SOON_MAX: u32 = 10;
+const SOON_WITH_RECORDS: u32 = 2;
 /// Local copies are flushed after so many epochs: it bounds the tail that a restart after a kill replays.
 const EPOCHS_PER_FLUSH: u64 = 64;
 /// Outputs that one second of a transaction sends, on the slow side of the measured 1 to 3 us an output.
@@ -37,6 +42,8 @@ pub(super) struct Processing<'a> {
     pub state_ids: Arc<StateIds>,
     /// Records flow until this says true, too: then the epoch at hand is the last.
     pub until: &'a dyn Fn() -> bool,
+    /// There was a pause before.
+    pub paused: bool,
 }
 
 /// Marks that ask for a barrier before its time.
@@ -64,6 +71,8 @@ struct Loop<'a> {
     recommit: Duration,
     epoch: u64,
     epochs_since_flush: u64,
+    /// Barriers left that come before their time.
+    soon: u32,
 }
 
 impl Processing<'_> {
@@ -74,6 +83,7 @@ impl Processing<'_> {
             standing,
             state_ids,
             until,
+            paused,
         } = self;
         let config = runtime.config.clone();
         let budget = config.budget();
@@ -130,6 +140,7 @@ impl Processing<'_> {
                     recommit: config.recommit_interval,
                     epoch: 0,
                     epochs_since_flush: 0,
+                    soon: if paused { SOON_MAX } else { 0 },
                 };
                 main.run(runtime, &lanes, &control)
             });
@@ -327,13 +338,13 @@ type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), String>>
 impl Loop<'_> {
     fn run(&mut self, runtime: &Runtime, lanes: &Lanes<'_>, control: &Control<'_>) -> Result<(), RuntimeError> {
         let clock = runtime.clock.clone();
-        let mut due = clock.elapsed() + self.interval;
+        let mut due = clock.elapsed() + self.until_next();
         loop {
             self.driver.alive();
             let stopping = runtime.stop.asked() || (self.until)();
             if stopping || clock.elapsed() >= due || self.over_mark() {
                 self.epoch(runtime, lanes)?;
-                due = clock.elapsed() + self.interval;
+                due = clock.elapsed() + self.until_next();
                 // Last: who waits for it may move the clock to the next one.
                 runtime.progress.add_barrier();
             }
@@ -358,6 +369,14 @@ impl Loop<'_> {
                     return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
                 }
             }
+        }
+    }
+
+    fn until_next(&self) -> Duration {
+        if self.soon > 0 {
+            self.interval.min(SOON)
+        } else {
+            self.interval
         }
     }
 
@@ -390,6 +409,10 @@ impl Loop<'_> {
             eager.drain(self.driver)?;
         }
         let epoch = self.standing.advance(shares);
+        self.soon = self.soon.saturating_sub(1);
+        if !epoch.shards.is_empty() {
+            self.soon = self.soon.min(SOON_WITH_RECORDS);
+        }
         if !epoch.shards.is_empty() {
             self.driver.commit(epoch)?;
             self.flush_now_and_then()?;

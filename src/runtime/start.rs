@@ -282,12 +282,8 @@ pub(super) fn new_states(declared: &[StateDecl], known: &[StateInfo]) -> Vec<Sta
     states
 }
 
-fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<(), RuntimeError> {
-    if !wait_as_spare(runtime, driver)? {
-        return Ok(());
-    }
-    runtime.progress.set_phase(Phase::Restoring);
-    runtime.metrics.state(0);
+/// Single mode owns all partitions, and a group's members commit under a fence of their own.
+fn refuse_members(prepared: &Prepared, driver: &mut CommitDriver) -> Result<(), RuntimeError> {
     if driver.group_has_members()? {
         return Err(RuntimeError::CannotGoOn(format!(
             "the consumer group {}.{} has members: stop its consumers, single mode owns all partitions",
@@ -295,6 +291,18 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
             prepared.layout.stage()
         )));
     }
+    Ok(())
+}
+
+fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDriver) -> Result<(), RuntimeError> {
+    // Before the wait as well: members that commit would be waited for without an end.
+    refuse_members(prepared, driver)?;
+    if !wait_as_spare(runtime, driver)? {
+        return Ok(());
+    }
+    runtime.progress.set_phase(Phase::Restoring);
+    runtime.metrics.state(0);
+    refuse_members(prepared, driver)?;
     driver
         .outboxes
         .open(&prepared.identity, &driver.expected, &driver.patience)?;
@@ -312,6 +320,7 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
         standing: &mut standing,
         state_ids: Arc::new(state_ids),
         until: &|| false,
+        paused: false,
     }
     .run(runtime)
 }

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// One try of `init_transactions`, which can be resumed.
 const INIT_STEP: Duration = Duration::from_secs(5);
+/// How long a new client may take to reach a broker before it is asked for a session all the same.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 /// First and longest wait between two tries.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -260,6 +262,9 @@ impl KafkaLog {
 
     fn init(&self, client: &Client, id: &str) -> Result<(), LogError> {
         let context = format!("init_transactions of {id}");
+        // A client that is not connected yet looks for its coordinator again 500 ms later (rd_kafka_txn_coord_query). Without an answer
+        // here the call below waits as it would have.
+        let _ = client.any_broker(CONNECTED_WITHIN);
         let end = Instant::now() + self.end_within();
         let mut wait = BACK_OFF.0;
         loop {

@@ -337,6 +337,7 @@ impl<'a> Hold<'a> {
             standing: &mut self.standing,
             state_ids: Arc::new(state_ids),
             until: &until,
+            paused: true,
         }
         .run(self.runtime)
     }

@@ -40,8 +40,8 @@ impl Client {
         }
     }
 
-    /// Any broker's id.
-    fn any_broker(&self, wait: Duration) -> Result<i32, Failure> {
+    /// Any broker's id, once one has been reached.
+    pub(crate) fn any_broker(&self, wait: Duration) -> Result<i32, Failure> {
         let mut metadata: *const sys::rd_kafka_metadata = std::ptr::null();
         // SAFETY: as above.
         unsafe {

@@ -1,4 +1,5 @@
 //! Group mode against a real broker: who gets which partitions, and whose offsets are taken.
+mod closing;
 mod membership;
 mod offsets;
 

@@ -166,21 +166,27 @@ impl<'a> Scene<'a> {
 
     /// Everything is produced and answered, the worker ends in good order and nothing is lost, duplicated, stale or left open.
     pub fn finish(&self, feed: Feed, minimum: u64, checker: Running, worker: Worker) -> Told {
+        self.finish_all(feed, minimum, checker, vec![worker]).remove(0)
+    }
+
+    /// As [`Scene::finish`], with several workers that share the partitions.
+    pub fn finish_all(&self, feed: Feed, minimum: u64, checker: Running, workers: Vec<Worker>) -> Vec<Told> {
         let count = feed.finish(minimum, LONG).expect("produced");
-        let told = self.answered(&checker, count, worker);
+        let told = self.answered(&checker, count, workers);
         let report = self.judge(checker);
         assert!(report.ok(), "{report}: {:?}", report.offenders);
         assert_eq!(report.counts.records_in, count);
         told
     }
 
-    fn answered(&self, checker: &Running, count: u64, worker: Worker) -> Told {
+    fn answered(&self, checker: &Running, count: u64, workers: Vec<Worker>) -> Vec<Told> {
+        let lines = || workers.iter().map(|w| w.told().last_lines).collect::<Vec<_>>();
         wait("all outputs", || {
-            assert_eq!(checker.violation(), None, "{:?}", worker.told().last_lines);
+            assert_eq!(checker.violation(), None, "{:?}", lines());
             let counts = checker.counts();
             (counts.records_in >= count && counts.records_out >= counts.records_in).then_some(())
         });
-        stop(worker)
+        workers.into_iter().map(stop).collect()
     }
 
     /// The verdict at the end. It needs the end of both topics, which a transaction that is open would hide, and offsets that none holds.
