@@ -79,7 +79,10 @@ fn an_instance_whose_user_function_hangs_gives_its_partitions_to_the_other() {
     for key in 0..20 {
         scene.produce(None, &format!("k{key}"), POISON);
     }
-    scene.until_it_says("hangs", "no progress: the group is not polled any more");
+    scene.until_it_says(
+        "hangs",
+        "not progressing: until there is a sign of life the group is not polled",
+    );
     until_it_owns(&scene, "other", 4);
     until_it_commits(&mut other);
     hangs.kill9().expect("killed");
