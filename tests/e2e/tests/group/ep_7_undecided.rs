@@ -66,7 +66,8 @@ fn ep_7_a_zombies_commit_that_goes_through_late_is_adopted_by_the_new_owner() {
 /// arrives after all does nothing.
 #[test]
 fn ep_7_a_zombies_commit_that_comes_too_late_is_aborted_and_the_new_owner_goes_on() {
-    let mut it = undecided(8000);
+    // Long enough for the session to end and the pointers to be read before the broker decides.
+    let mut it = undecided(20_000);
     until_it_owns(&it.scene, "other", 4);
     assert_eq!(resumed(&it.scene, "other"), it.before);
     until_it_commits(&mut it.other);
