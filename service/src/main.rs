@@ -1,7 +1,7 @@
 //! The program `keyfold`.
 #![deny(missing_docs)]
 
-mod demo;
+use keyfold_service::demo;
 
 use clap::{Parser, Subcommand};
 use keyfold::runtime::{ExitCode, RuntimeError};

@@ -1,0 +1,9 @@
+//! The program `keyfold` as a library: pipelines in YAML, their expressions and formats, settings, health and metrics.
+//!
+//! ```text
+//! pipeline file -> spec (YAML, with places) -> plan (schemas checked, expressions compiled) -> topology (engine)
+//! ```
+#![deny(missing_docs)]
+
+pub mod demo;
+pub mod value;
