@@ -557,6 +557,9 @@ fn check_crates(file: &File, findings: &mut Vec<Finding>) {
             "rocksdb" if engine && !rocksdb_home && !rocksdb_module => {
                 "only state/backend/rocksdb names the crate `rocksdb`"
             }
+            "serde_saphyr" if !file.name.starts_with("service/src/yaml/") => {
+                "only service/src/yaml names the crate `serde_saphyr`"
+            }
             "librocksdb_sys" if !rocksdb_home => "only state/backend/rocksdb names the crate `librocksdb_sys`",
             "rdkafka" | "rdkafka_sys" if engine => "the engine names no Kafka client",
             _ if engine && name.starts_with("keyfold_") => "the engine names no crate that is built on it",
@@ -867,6 +870,13 @@ fn crates_stay_where_they_belong() {
         "the crate `rocksdb`",
     );
     assert_found("service/src/main.rs", "use librocksdb_sys::x;", 1, "`librocksdb_sys`");
+    assert_found(
+        "service/src/pipeline/mod.rs",
+        "use serde_saphyr::from_str;",
+        1,
+        "service/src/yaml",
+    );
+    assert_clean("service/src/yaml/build.rs", "use serde_saphyr::granit_parser::Event;");
     assert_found("src/source/mod.rs", "use rdkafka::Message;", 1, "no Kafka client");
     assert_found("src/runtime/mod.rs", "use keyfold_kafka::Source;", 1, "built on it");
     assert_found(

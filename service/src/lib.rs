@@ -6,4 +6,6 @@
 #![deny(missing_docs)]
 
 pub mod demo;
+pub mod nearest;
 pub mod value;
+pub mod yaml;

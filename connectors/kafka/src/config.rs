@@ -177,7 +177,8 @@ fn refusal(name: &str, value: &str) -> Option<&'static str> {
 }
 
 /// Whether a property's value must not be shown.
-fn is_secret(name: &str) -> bool {
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
     const PARTS: [&str; 8] = [
         "password",
         "secret",

@@ -26,7 +26,7 @@ mod sink;
 mod source;
 mod watch;
 
-pub use config::{GroupTimeouts, KafkaConfig};
+pub use config::{GroupTimeouts, KafkaConfig, is_secret};
 pub use error::KafkaError;
 pub use log::KafkaLog;
 pub use member::KafkaMembership;
