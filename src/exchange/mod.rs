@@ -1,8 +1,8 @@
 //! Spreads records over keyed lanes by key group, through bounded channels that also carry barriers and watermarks.
 use crate::types::{Header, Headers, KeyGroup, KeyGroups, Origin, OwnedOriginal, TimestampMs, Watermark};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, TrySendError, bounded};
 use parking_lot::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Records of one batch; small enough that a barrier is not kept waiting, large enough that a channel operation costs little.
 pub const BATCH_RECORDS_MAX: usize = 1024;
@@ -163,6 +163,7 @@ impl<T, B: Copy> Hub<T, B> {
             pending,
             groups,
             watermark: Watermark::NONE,
+            blocked: Duration::ZERO,
         }
     }
 
@@ -181,9 +182,29 @@ pub struct Router<T, B> {
     pending: Vec<Batch<T>>,
     groups: KeyGroups,
     watermark: Watermark,
+    blocked: Duration,
 }
 
 impl<T, B: Copy> Router<T, B> {
+    /// How long sends have waited for room since the last call.
+    pub fn take_blocked(&mut self) -> Duration {
+        std::mem::take(&mut self.blocked)
+    }
+
+    /// Sends to a lane; the clock is read only when there is no room.
+    fn hand_over(&mut self, lane: usize, message: Message<T, B>) -> Result<(), LaneGone> {
+        match self.senders[lane].try_send(message) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => Err(LaneGone),
+            Err(TrySendError::Full(message)) => {
+                let since = Instant::now();
+                let sent = self.senders[lane].send(message).map_err(|_| LaneGone);
+                self.blocked += since.elapsed();
+                sent
+            }
+        }
+    }
+
     /// Routes one record, made of one of `bytes` bytes; the batch goes out when it is full.
     ///
     /// # Errors
@@ -230,7 +251,7 @@ impl<T, B: Copy> Router<T, B> {
         };
         let mut batch = std::mem::replace(&mut self.pending[lane], fresh);
         batch.watermark = self.watermark;
-        self.senders[lane].send(Message::Batch(batch)).map_err(|_| LaneGone)
+        self.hand_over(lane, Message::Batch(batch))
     }
 
     /// Sends what is pending, with the watermark for batches from now on.
@@ -253,10 +274,7 @@ impl<T, B: Copy> Router<T, B> {
     /// [`LaneGone`]
     pub fn barrier(&mut self, barrier: B, watermark: Watermark) -> Result<(), LaneGone> {
         self.flush(watermark)?;
-        for sender in &self.senders {
-            sender.send(Message::Barrier(barrier)).map_err(|_| LaneGone)?;
-        }
-        Ok(())
+        (0..self.senders.len()).try_for_each(|lane| self.hand_over(lane, Message::Barrier(barrier)))
     }
 }
 

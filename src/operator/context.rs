@@ -4,7 +4,7 @@ use super::share::LaneShare;
 use crate::config::Guarantee;
 use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
-use crate::telemetry::Metrics;
+use crate::telemetry::{LaneMeter, Metrics};
 use crate::types::output::{FRAME_BYTES, HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
 use crate::types::{
     Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, Sharding, TimestampMs, Utc,
@@ -13,7 +13,7 @@ use crate::types::{
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The record at hand: provenance, timestamp, key.
 #[derive(Clone, Copy)]
@@ -165,6 +165,8 @@ pub struct LaneContext {
     pub watermark: Watermark,
     /// Records of the epoch so far.
     pub records: u64,
+    /// What the lane counts.
+    pub meter: LaneMeter,
 }
 
 impl LaneContext {
@@ -174,6 +176,7 @@ impl LaneContext {
         let share = LaneShare::new(0, setup.groups.shards, setup.watermark);
         let mut context = LaneContext {
             watermark: setup.watermark,
+            meter: setup.metrics.lane(&setup.name),
             setup,
             outputs: share.outputs,
             outbox: share.outbox,
@@ -241,6 +244,7 @@ impl LaneContext {
             }
         }
         self.setup.gauges.outputs.fetch_add(1, Ordering::Relaxed);
+        self.meter.output(out.sink, size);
         Ok(())
     }
 
@@ -274,9 +278,11 @@ impl LaneContext {
                 })
                 .map_err(|e| LaneError::Send(e.to_string()))?;
             if !frames.is_empty() {
+                let since = Instant::now();
                 eager
                     .send(frames)
                     .map_err(|_| LaneError::Send("the sender has ended".to_owned()))?;
+                self.meter.blocked(since.elapsed());
             }
         }
         self.setup.gauges.outputs_spilled();
@@ -289,6 +295,8 @@ impl LaneContext {
         std::mem::swap(&mut share.outbox, &mut self.outbox);
         share.watermark = self.watermark;
         share.records = std::mem::take(&mut self.records);
+        // Outputs that the barrier itself has caused.
+        self.meter.batch(0);
         self.setup.gauges.outputs_handed_over();
     }
 
@@ -315,7 +323,11 @@ impl LaneContext {
         self.setup.metrics.bad_record(record.reason.label(), &record.step);
         match policy {
             BadRecordPolicy::Skip => Ok(()),
-            BadRecordPolicy::DeadLetter(sink) => self.dead_letter(sink, &topic, &record, meta),
+            BadRecordPolicy::DeadLetter(sink) => {
+                self.dead_letter(sink, &topic, &record, meta)?;
+                self.setup.metrics.dead_letter(record.reason.label(), &record.step);
+                Ok(())
+            }
             BadRecordPolicy::Fail => {
                 let Origin { partition, offset, .. } = meta.origin;
                 Err(LaneError::Bad {

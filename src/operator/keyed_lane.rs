@@ -7,9 +7,10 @@ use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
 use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
 use crate::state::KeyRef;
+use crate::telemetry::Activity;
 use crate::types::{Headers, NoHeaders, OwnedOriginal, Watermark};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a step of a lane did.
 #[derive(Debug)]
@@ -72,6 +73,7 @@ impl<T> TypedLane<T> {
         let gauges = &self.context.setup.gauges;
         gauges.records.fetch_add(count, Ordering::Relaxed);
         gauges.dirty_bytes.store(self.chain.dirty_bytes(), Ordering::Relaxed);
+        self.context.meter.batch(count);
         self.end_batch()
     }
 
@@ -108,6 +110,7 @@ impl<T> TypedLane<T> {
     }
 
     fn cut(&mut self, epoch: u64) -> Result<LaneStep, LaneError> {
+        let started = Instant::now();
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
         self.chain
@@ -115,6 +118,7 @@ impl<T> TypedLane<T> {
         self.context.send_eagerly()?;
         self.context.hand_over(&mut share);
         self.context.setup.gauges.dirty_bytes.store(0, Ordering::Relaxed);
+        share.encode = started.elapsed();
         Ok(LaneStep::Share(Box::new(share)))
     }
 }
@@ -130,7 +134,10 @@ fn key_ref<'a, T>(keys: &'a Keys, record: &Envelope<T>) -> KeyRef<'a> {
 impl<T> KeyedLane for TypedLane<T> {
     fn step(&mut self, max_wait: Duration) -> Result<LaneStep, LaneError> {
         let aligner = &self.aligner;
-        match self.inputs.next(|input| aligner.held(input), max_wait) {
+        self.context.meter.enter(Activity::Waiting);
+        let arrival = self.inputs.next(|input| aligner.held(input), max_wait);
+        self.context.meter.enter(Activity::Busy);
+        match arrival {
             Arrival::Nothing => {
                 self.end_batch()?;
                 Ok(LaneStep::Idle)

@@ -5,6 +5,7 @@ pub mod context;
 pub mod error;
 pub mod keyed;
 pub mod keyed_lane;
+mod map_meter;
 pub mod process;
 pub mod share;
 pub mod source_lane;

@@ -2,6 +2,7 @@
 use super::chain::Push;
 use super::context::{LaneContext, LaneSetup, Meta};
 use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::map_meter::observer;
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::state::{ChangeSet, Kept, KeyRef, MapLimits, StateError, StateId, TypedMap};
@@ -44,6 +45,7 @@ pub fn lane_map<S>(setup: &LaneSetup, operator: &str, name: &str, codec: Arc<dyn
         setup.backends.clone(),
         limits,
     )
+    .observed_by(observer(&setup.metrics, operator, name))
 }
 
 /// A user's keyed operator; one instance per lane, made by the factory given to `process`.

@@ -3,6 +3,7 @@ use crate::sink::OutputBuffer;
 use crate::state::ChangeSet;
 use crate::types::output::OutputFrames;
 use crate::types::{Position, Watermark};
+use std::time::Duration;
 
 /// One lane's part of an epoch, by shard.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct LaneShare {
     pub watermark: Watermark,
     /// Records read by a source lane or folded by a keyed lane in this epoch.
     pub records: u64,
+    /// How long a keyed lane took to encode and hand over.
+    pub encode: Duration,
 }
 
 impl LaneShare {
@@ -36,6 +39,7 @@ impl LaneShare {
             positions: Vec::new(),
             watermark,
             records: 0,
+            encode: Duration::ZERO,
         }
     }
 }

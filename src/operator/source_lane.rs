@@ -5,6 +5,7 @@ use super::error::{BadReason, BadRecord, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
+use crate::telemetry::{Activity, SourceMeter};
 use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,6 +74,7 @@ pub struct SourceLane {
     context: LaneContext,
     partitions: Vec<PartitionState>,
     handed_out: u64,
+    meter: SourceMeter,
     failed: Option<LaneError>,
 }
 
@@ -90,6 +92,8 @@ impl SourceLane {
                 reached: Watermark::NONE,
             })
             .collect();
+        let id = setup.sources.get(usize::from(source)).map_or("", |s| s.id.as_str());
+        let meter = setup.metrics.source(id);
         let context = LaneContext::new(setup);
         SourceLane {
             source,
@@ -97,6 +101,7 @@ impl SourceLane {
             context,
             partitions,
             handed_out: 0,
+            meter,
             failed: None,
         }
     }
@@ -104,7 +109,18 @@ impl SourceLane {
     /// Before a poll of the reader.
     pub fn start_poll(&mut self) {
         self.context.start_batch();
+        self.context.meter.enter(Activity::Waiting);
         self.handed_out = 0;
+    }
+
+    /// Nothing is read: too much waits to be committed.
+    pub fn held_back(&mut self) {
+        self.context.meter.enter(Activity::Blocked);
+    }
+
+    /// The source could not be read.
+    pub fn source_failed(&self) {
+        self.meter.failed();
     }
 
     /// After a poll: reports what failed in it, and sends on what is pending.
@@ -125,6 +141,8 @@ impl SourceLane {
             .records
             .fetch_add(self.handed_out, Ordering::Relaxed);
         self.context.records += self.handed_out;
+        self.context.meter.batch(self.handed_out);
+        self.meter.flush();
         let applied = self.context.setup.applied.load(Ordering::Acquire);
         self.chain.end_batch(applied, &mut self.context)?;
         self.context.send_eagerly()?;
@@ -136,6 +154,7 @@ impl SourceLane {
     /// # Errors
     /// What ends the lane.
     pub fn barrier(&mut self, epoch: u64) -> Result<LaneShare, LaneError> {
+        self.context.meter.enter(Activity::Busy);
         self.advance_watermark();
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
@@ -167,6 +186,7 @@ impl SourceLane {
             key: record.key,
             value: record.value,
         };
+        self.meter.record(original.bytes());
         let meta = Meta {
             timestamp: record.timestamp,
             origin,
@@ -217,6 +237,9 @@ impl RecordSink for SourceLane {
         if record.offset < self.partitions[index].position.offset {
             self.context.setup.metrics.rewound();
             return Flow::Continue;
+        }
+        if self.handed_out == 0 {
+            self.context.meter.enter(Activity::Busy);
         }
         self.handed_out += 1;
         match self.take(index, record) {

@@ -89,14 +89,18 @@ impl<T> Push<T> for KeyBy<T> {
         Ok(())
     }
     fn end_batch(&mut self, _applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
-        Ok(self.router.flush(lane.watermark)?)
+        let flushed = self.router.flush(lane.watermark);
+        lane.meter.blocked(self.router.take_blocked());
+        Ok(flushed?)
     }
     fn barrier(&mut self, barrier: Barrier, _share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
         let barrier = Barrier {
             watermark: lane.watermark,
             ..barrier
         };
-        Ok(self.router.barrier(barrier, lane.watermark)?)
+        let sent = self.router.barrier(barrier, lane.watermark);
+        lane.meter.blocked(self.router.take_blocked());
+        Ok(sent?)
     }
     fn dirty_bytes(&self) -> usize {
         0

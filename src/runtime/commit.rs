@@ -13,6 +13,7 @@ use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_p
 use crate::checkpoint::store::{Layout, Store, StoreErrorKind, random};
 use crate::sink::{CommitEntry, Log, OutputBuffer};
 use crate::state::{Applied, Backend, StateError};
+use crate::telemetry::EpochPhase;
 use crate::testing::Faults;
 use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard};
 use std::collections::BTreeMap;
@@ -75,6 +76,8 @@ pub(super) struct Durable {
     pub outputs: Vec<OutputBuffer>,
     pub entries: Vec<CommitEntry>,
     pub records: u64,
+    /// Entries of state that it changes.
+    pub changes: u64,
     /// The pointers are committed again as they are (EP-10): that they are the committed ones says nothing about this commit, so this one has
     /// to be sent until it is acknowledged.
     pub again: bool,
@@ -236,7 +239,21 @@ impl CommitDriver {
         }
         self.adopt(&durable, &object);
         self.apply(id, &object, &sections)?;
-        self.outboxes.deliver(&sections, &self.patience)
+        self.deliver(&sections)
+    }
+
+    fn deliver(&mut self, sections: &[Section]) -> Result<(), RuntimeError> {
+        let started = self.patience.clock.elapsed();
+        self.outboxes.deliver(sections, &self.patience)?;
+        if !self.outboxes.is_empty() {
+            self.took(EpochPhase::Deliver, started);
+        }
+        Ok(())
+    }
+
+    fn took(&self, phase: EpochPhase, since: Duration) {
+        let now = self.patience.clock.elapsed();
+        self.patience.metrics.epoch_phase(phase, now.saturating_sub(since));
     }
 
     fn durable(
@@ -280,6 +297,7 @@ impl CommitDriver {
             outputs,
             entries,
             records,
+            changes: sections.iter().map(|s| s.changes.len() as u64).sum(),
             again: false,
             _permit: permit,
         })
@@ -318,6 +336,8 @@ impl CommitDriver {
         }
         let by_partition = |e: &CommitEntry| ((e.position.topic.clone(), e.position.partition), e.position.clone());
         self.positions.extend(durable.entries.iter().map(by_partition));
+        let positions = durable.entries.iter().map(|e| &e.position);
+        self.patience.metrics.positions(positions);
         self.progress
             .add_committed(durable.pointer.epoch.to_string(), durable.records);
     }
@@ -341,9 +361,7 @@ impl CommitDriver {
             };
             self.locally("apply", || backend.apply(&mut section.changes.iter(), &applied))?;
         }
-        self.patience
-            .metrics
-            .applied(self.patience.clock.elapsed().saturating_sub(started));
+        self.took(EpochPhase::Apply, started);
         Ok(())
     }
 

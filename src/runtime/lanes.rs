@@ -223,7 +223,11 @@ fn source_lane(
     let mut retry = IDLE;
     let mut paused = Duration::ZERO;
     loop {
-        let wait = if gate.closed() { IDLE.max(paused) } else { paused };
+        let closed = gate.closed();
+        let wait = if closed { IDLE.max(paused) } else { paused };
+        if closed {
+            lane.held_back();
+        }
         paused = Duration::ZERO;
         match commands.recv_timeout(wait) {
             Ok(epoch) => {
@@ -244,6 +248,7 @@ fn source_lane(
                 return Err(LaneError::Source { source_id: id, reason });
             }
             Err(SourceError::Retriable(reason)) if !worked => {
+                lane.source_failed();
                 tracing::warn!(source = %id, %reason, backoff_ms = retry.as_millis() as u64, "source, trying again");
                 // Commands are answered meanwhile: barriers do not wait for a source that cannot be reached.
                 paused = retry;

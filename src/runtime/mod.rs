@@ -13,6 +13,7 @@ pub mod error;
 pub mod group;
 pub mod instance;
 pub mod lanes;
+mod measure;
 mod outbox;
 mod patient_store;
 mod processing;
@@ -199,6 +200,15 @@ impl Runtime {
         Arc::clone(&self.progress)
     }
 
+    /// From now on the run does this.
+    fn enter(&self, phase: Phase) {
+        self.progress.set_phase(phase);
+        self.metrics.phase(phase.label());
+        if phase == Phase::Stopped {
+            self.metrics.shards(0, 0);
+        }
+    }
+
     /// The engine's metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
@@ -227,6 +237,7 @@ impl Runtime {
                 Err(RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path })) => {
                     tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
                     prepared.backends.wipe(Shard(shard))?;
+                    self.metrics.restarted("damaged");
                     damages += 1;
                 }
                 // A full disk: RocksDB may keep its error until it is opened anew. What is committed is restored from the checkpoint store.
@@ -234,6 +245,7 @@ impl Runtime {
                     if reopens < REOPENS_MAX && !self.stop.asked() =>
                 {
                     backoff.wait(&format!("{error}; the local copies are opened anew"))?;
+                    self.metrics.restarted("unwritable");
                     reopens += 1;
                 }
                 result => return result,

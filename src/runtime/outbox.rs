@@ -58,6 +58,11 @@ impl Outboxes {
         }
     }
 
+    /// No sinks.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sinks.is_empty()
+    }
+
     /// Index and id of each sink, for the header of the objects that hold their outputs.
     pub(super) fn ids(&self) -> Vec<(u16, String)> {
         self.sinks.iter().map(|s| (s.index, s.id.clone())).collect()

@@ -5,6 +5,7 @@ use super::eager::Eager;
 use super::epoch::Standing;
 use super::error::RuntimeError;
 use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
+use super::measure::Sampler;
 use super::progress::Phase;
 use crate::config::{Budget, Config, Guarantee};
 use crate::operator::context::{LaneGauges, SourceInfo};
@@ -12,6 +13,7 @@ use crate::operator::process::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
+use crate::telemetry::{EpochPhase, Metrics};
 use crate::types::{Position, Sharding};
 use crossbeam_channel::RecvTimeoutError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -115,10 +117,15 @@ impl Processing<'_> {
         runtime.progress.set_lanes(of_sources, of_keyed);
         let mut connectors = take_sources(runtime);
         let done = AtomicBool::new(false);
-        runtime.progress.set_phase(Phase::Processing);
-        runtime.metrics.state(2);
+        runtime.enter(Phase::Processing);
+        if runtime.group.signals().is_none() {
+            runtime.metrics.shards(driver.backends.len(), 0);
+        }
+        runtime.metrics.positions(standing.all().iter());
+        let mut sampler = Sampler::new(&runtime.metrics, &config, &gate, &driver.backends, driver.log.queue());
+        let metrics = runtime.metrics.clone();
         let (result, connectors_result) = std::thread::scope(|scope| {
-            let control = scope.spawn(|| serve(&mut connectors, &done));
+            let control = scope.spawn(|| serve(&mut connectors, &metrics, &mut sampler, &done));
             // Also when this thread unwinds: the scope waits for the control thread.
             let _ends = SetOnDrop(&done);
             let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
@@ -207,12 +214,20 @@ impl Source for Taken {
 }
 
 /// Serves the connectors' events until told to stop, or until one cannot go on; says then which one, and why.
-fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), String> {
+fn serve(
+    connectors: &mut Connectors,
+    metrics: &Metrics,
+    sampler: &mut Sampler<'_>,
+    done: &AtomicBool,
+) -> Result<(), String> {
     while !done.load(Ordering::SeqCst) {
         for (id, source) in connectors.iter_mut() {
             match catch_unwind(AssertUnwindSafe(|| source.serve())) {
                 Ok(Ok(())) => {}
-                Ok(Err(SourceError::Retriable(why))) => tracing::warn!(source = %id, %why, "source"),
+                Ok(Err(SourceError::Retriable(why))) => {
+                    metrics.source_failed(id);
+                    tracing::warn!(source = %id, %why, "source");
+                }
                 Ok(Err(SourceError::Fatal(why))) => return Err(format!("source {id}: {why}")),
                 Err(panic) => {
                     let message = panic_text(panic.as_ref());
@@ -220,6 +235,7 @@ fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), String> {
                 }
             }
         }
+        sampler.look(connectors.iter_mut().map(|(_, source)| source));
         std::thread::sleep(SERVE);
     }
     Ok(())
@@ -392,11 +408,14 @@ impl Loop<'_> {
     /// One epoch: barrier, shares, commit. Lanes go on with the next one meanwhile.
     fn epoch(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<(), RuntimeError> {
         self.epoch += 1;
+        let ordered = runtime.clock.elapsed();
         for command in &lanes.commands {
             // A lane that is gone has reported why; the shares below find it.
             let _ = command.send(self.epoch);
         }
         let shares = self.collect(lanes)?;
+        let collected = runtime.clock.elapsed().saturating_sub(ordered);
+        let encode = shares.iter().map(|s| s.encode).max().unwrap_or_default();
         let bytes = |s: &LaneShare| {
             let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
             let outputs: usize = s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum();
@@ -414,6 +433,9 @@ impl Loop<'_> {
             self.soon = self.soon.min(SOON_WITH_RECORDS);
         }
         if !epoch.shards.is_empty() {
+            let metrics = &runtime.metrics;
+            metrics.epoch_phase(EpochPhase::Align, collected.saturating_sub(encode));
+            metrics.epoch_phase(EpochPhase::Encode, encode);
             self.driver.commit(epoch)?;
             self.flush_now_and_then()?;
         } else if self.driver.since_commit() >= self.recommit && !runtime.faults.broken("EP-10") {

@@ -20,6 +20,29 @@ pub enum Phase {
     Stopped,
 }
 
+impl Phase {
+    /// All of them.
+    pub const ALL: [Phase; 5] = [
+        Phase::Starting,
+        Phase::Spare,
+        Phase::Restoring,
+        Phase::Processing,
+        Phase::Stopped,
+    ];
+
+    /// In one word, as logs and metrics have it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Phase::Starting => "starting",
+            Phase::Spare => "spare",
+            Phase::Restoring => "restoring",
+            Phase::Processing => "processing",
+            Phase::Stopped => "stopped",
+        }
+    }
+}
+
 type Gauges = Vec<Arc<LaneGauges>>;
 
 fn records(lanes: &Gauges) -> u64 {

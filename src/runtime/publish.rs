@@ -79,9 +79,12 @@ impl CommitDriver {
         }
         self.session.rebuilt_after_fence = false;
         self.committed_at = self.patience.clock.elapsed();
-        self.patience
-            .metrics
-            .published(self.committed_at.saturating_sub(started), epoch.records);
+        let metrics = &self.patience.metrics;
+        metrics.committed_at(self.patience.clock.now_ms());
+        if !epoch.again {
+            let took = self.committed_at.saturating_sub(started);
+            metrics.published(took, epoch.records, epoch.changes);
+        }
         Ok(())
     }
 
@@ -108,6 +111,7 @@ impl CommitDriver {
             outputs: Vec::new(),
             entries,
             records: 0,
+            changes: 0,
             again: true,
             _permit: permit,
         };

@@ -5,6 +5,7 @@ use super::epoch::Standing;
 use super::error::RuntimeError;
 use super::group;
 use super::instance::Instance;
+use super::measure;
 use super::outbox::{Outbox, Outboxes};
 use super::patient_store::PatientStore;
 use super::processing::Processing;
@@ -101,6 +102,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let backends = open_backends(runtime, &local)?;
     let outboxes = Some(take_outboxes(runtime));
     let membership = runtime.group.membership(&stage)?;
+    measure::announce(runtime);
     Ok(Prepared {
         membership,
         groups,
@@ -202,7 +204,7 @@ pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result
     };
     let mut driver = driver(runtime, prepared, log, instance);
     let result = run_driver(runtime, prepared, &mut driver);
-    runtime.progress.set_phase(Phase::Stopped);
+    runtime.enter(Phase::Stopped);
     let CommitDriver {
         mut log,
         instance,
@@ -300,8 +302,8 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
     if !wait_as_spare(runtime, driver)? {
         return Ok(());
     }
-    runtime.progress.set_phase(Phase::Restoring);
-    runtime.metrics.state(0);
+    runtime.enter(Phase::Restoring);
+    runtime.metrics.shards(0, prepared.groups.shards as usize);
     refuse_members(prepared, driver)?;
     driver
         .outboxes
@@ -344,8 +346,7 @@ fn take_the_name(
         if !wait_as_spare(runtime, driver)? {
             return Ok(None);
         }
-        runtime.progress.set_phase(Phase::Restoring);
-        runtime.metrics.state(0);
+        runtime.enter(Phase::Restoring);
     }
     stand(runtime, prepared, driver).map(Some)
 }
@@ -413,8 +414,7 @@ fn wait_as_spare(runtime: &Runtime, driver: &mut CommitDriver) -> Result<bool, R
             tracing::info!("another instance is alive, waiting as a spare; take_over would end it");
         }
         if moved || runtime.progress.phase() == Phase::Spare {
-            runtime.progress.set_phase(Phase::Spare);
-            runtime.metrics.state(1);
+            runtime.enter(Phase::Spare);
         }
         runtime.clock.sleep(WATCH_STEP);
         let now = pointer_of(&driver.read_committed()?);

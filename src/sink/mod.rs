@@ -4,6 +4,9 @@ pub mod buffer;
 pub use buffer::{OutputBuffer, SpillDir};
 
 use crate::types::{Assignment, OutputRef, Position, Sequence, Shard};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a failed call to the log allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,8 +139,35 @@ pub trait Log: Send {
     /// # Errors
     /// [`LogError`]
     fn eager_sender(&mut self) -> Result<Option<Box<dyn EagerSender>>, LogError>;
+    /// What waits in the client's queue, for metrics; None when nobody knows.
+    fn queue(&self) -> Option<QueueGauge> {
+        None
+    }
     /// Ordered shutdown.
     fn close(&mut self);
+}
+
+/// Bytes that wait in a client's queue. Cheap to clone; each client counts for itself, so that the late report of a former one takes nothing
+/// off the present one.
+#[derive(Debug, Clone, Default)]
+pub struct QueueGauge {
+    current: Arc<Mutex<Arc<AtomicU64>>>,
+}
+
+impl QueueGauge {
+    /// A new client, with an empty queue: what it counts in.
+    #[must_use]
+    pub fn begin(&self) -> Arc<AtomicU64> {
+        let fresh = Arc::<AtomicU64>::default();
+        *self.current.lock() = fresh.clone();
+        fresh
+    }
+
+    /// What waits now.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.current.lock().load(Ordering::Relaxed)
+    }
 }
 
 /// Reads what is committed, beside a [`Log`] (group mode).

@@ -17,6 +17,35 @@ pub enum SourceError {
     Fatal(String),
 }
 
+/// What a source knows beside its records: for metrics, and nothing is decided by it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceFigures {
+    /// Where partitions end, as of a look that may be some seconds old; those that are not known are left out.
+    pub ends: Vec<PartitionEnd>,
+    /// Bytes that are read ahead, and how many may be; None when nobody knows.
+    pub prefetch: Option<Prefetch>,
+}
+
+/// Where a partition ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionEnd {
+    /// The partition.
+    pub partition: i32,
+    /// The last stable offset: what lies before it can be read.
+    pub stable: Option<i64>,
+    /// The end of the log.
+    pub end: Option<i64>,
+}
+
+/// What a source reads ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prefetch {
+    /// The bound, in bytes.
+    pub limit_bytes: u64,
+    /// What lies in its queues now; None when nobody knows.
+    pub used_bytes: Option<u64>,
+}
+
 /// A replayable, partitioned source, as the control thread sees it.
 pub trait Source: Send {
     /// Connector and topic for messages: `kafka topic orders`.
@@ -44,6 +73,10 @@ pub trait Source: Send {
     /// As for polling.
     fn serve(&mut self) -> Result<(), SourceError> {
         Ok(())
+    }
+    /// What is known by now; never waits. Called by the control thread about every second while the job runs.
+    fn figures(&mut self) -> SourceFigures {
+        SourceFigures::default()
     }
     /// Ordered shutdown, after every reader was dropped.
     fn close(&mut self);

@@ -54,6 +54,12 @@ impl MapCounters {
     }
 }
 
+/// Is told what a map has done and holds, at the end of every batch.
+pub trait MapObserver {
+    /// The counters so far, the entries' bytes and number.
+    fn batch(&mut self, counters: MapCounters, bytes: usize, entries: usize);
+}
+
 /// What `maintain` looks at however little was added, and per entry that was added: more than one, so that the clock's hand outruns
 /// growth past second chances and pinned entries; a constant, so that a record's share of the work is bounded.
 const EVICTION_STEPS_MIN: usize = 256;
@@ -76,6 +82,7 @@ pub struct TypedMap<S> {
     /// Entries added since the last `maintain`.
     inserted: usize,
     counters: MapCounters,
+    observer: Option<Box<dyn MapObserver>>,
     /// Kept for their allocations.
     pending: Vec<u32>,
     key_arena: Vec<u8>,
@@ -106,10 +113,18 @@ impl<S> TypedMap<S> {
             applied: 0,
             inserted: 0,
             counters: MapCounters::default(),
+            observer: None,
             pending: Vec::new(),
             key_arena: Vec::new(),
             values: Vec::new(),
         }
+    }
+
+    /// Tells `observer` of every batch.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Box<dyn MapObserver>) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// Reads those of a batch's keys that are not in the map, together. Called once a batch, before its records.
@@ -289,6 +304,9 @@ impl<S> TypedMap<S> {
         let inserted = std::mem::take(&mut self.inserted);
         let steps = EVICTION_STEPS_MIN.max(inserted.saturating_mul(EVICTION_STEPS_PER_INSERT));
         self.counters.evicted += self.table.evict(self.limits.bytes_max, self.applied, steps);
+        if let Some(observer) = &mut self.observer {
+            observer.batch(self.counters, self.table.bytes(), self.table.len());
+        }
     }
 
     /// Forgets all entries of a shard, dirty ones too, and reads it from `backend` from now on: for a shard that was revoked, lost its

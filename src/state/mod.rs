@@ -8,10 +8,10 @@ pub mod envelope;
 pub mod key;
 pub mod map;
 
-pub use backend::{Applied, Backend, BackendFactory};
+pub use backend::{Applied, Backend, BackendFactory, CopySizes};
 pub use changes::{Change, ChangeSet};
 pub use key::{KeyRef, StateId};
-pub use map::{Kept, MapCounters, MapLimits, TypedMap};
+pub use map::{Kept, MapCounters, MapLimits, MapObserver, TypedMap};
 
 /// What went wrong with state.
 #[derive(Debug, thiserror::Error)]

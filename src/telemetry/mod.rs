@@ -1,72 +1,149 @@
-//! Counters of the engine, for Prometheus. Names live in one enum; units are in the names; labels are bounded.
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+//! Metrics of the engine, for Prometheus. Names live in one enum; units are in the names; labels are bounded.
+//!
+//! Nothing here is called for every record: lanes and maps add up for themselves ([`LaneMeter`], [`MapMeter`]) and tell once a batch. What
+//! is not known is absent, and never 0.
+mod families;
+mod lag;
+mod lane;
+mod map;
+mod name;
+mod process;
+
+pub use lag::PartitionEnd;
+pub use lane::{Activity, LaneMeter, SourceMeter};
+pub use map::{MapFigures, MapMeter};
+pub use name::{MetricKind, MetricName};
+
+use families::Families;
+use lag::Lags;
+use parking_lot::Mutex;
+use process::Process;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Every metric of the engine.
+/// Parts of an epoch's time. Together they are all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricName {
-    /// Records read from sources in committed epochs.
-    RecordsCommitted,
-    /// Records refused by a step, by reason and step.
-    BadRecords,
-    /// Records that a source handed out again below its position.
-    RecordsRewound,
-    /// Epochs committed.
-    Epochs,
-    /// Seconds from building an epoch object to its durability.
-    EpochWrite,
-    /// Seconds from begin to commit.
-    EpochPublish,
-    /// Seconds of applying an epoch to the local copies.
-    EpochApply,
-    /// Bytes of epoch objects.
-    EpochBytes,
-    /// Retries, by step (write, publish, session, deliver, send, apply, reopen).
-    Retries,
-    /// Sessions opened anew after the first.
-    SessionRebuilds,
-    /// Epochs whose outcome had to be read back.
-    InDoubt,
-    /// Current back-off in milliseconds; 0 when nothing is being retried.
-    BackoffMs,
-    /// 0 restoring, 1 spare, 2 processing.
-    State,
-    /// Group mode: 1 while nothing comes through and the group is not polled for that reason, so that others take over.
-    Stalled,
-    /// Group mode: shards that records flow for.
-    ShardsOwned,
-    /// Group mode: shards that are assigned and not restored yet, or whose pointer is undecided.
-    ShardsRestoring,
-    /// Group mode: assignments that were taken back, or lost.
-    Rebalances,
+pub enum EpochPhase {
+    /// From the barrier's order until every lane has it from all its inputs.
+    Align,
+    /// Dirty entries and outputs are handed over, on the slowest lane.
+    Encode,
+    /// The epoch object is made durable.
+    Write,
+    /// From begin to commit, with what had to be tried again.
+    Publish,
+    /// The changes go to the local copies.
+    Apply,
+    /// The outbox is delivered.
+    Deliver,
 }
 
-impl MetricName {
-    /// The name as Prometheus sees it.
+impl EpochPhase {
+    /// All of them, in order.
+    pub const ALL: [EpochPhase; 6] = [
+        EpochPhase::Align,
+        EpochPhase::Encode,
+        EpochPhase::Write,
+        EpochPhase::Publish,
+        EpochPhase::Apply,
+        EpochPhase::Deliver,
+    ];
+
+    /// As a label.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
-            MetricName::RecordsCommitted => "keyfold_records_committed_total",
-            MetricName::BadRecords => "keyfold_bad_records_total",
-            MetricName::RecordsRewound => "keyfold_records_rewound_total",
-            MetricName::Epochs => "keyfold_epochs_committed_total",
-            MetricName::EpochWrite => "keyfold_epoch_write_seconds",
-            MetricName::EpochPublish => "keyfold_epoch_publish_seconds",
-            MetricName::EpochApply => "keyfold_epoch_apply_seconds",
-            MetricName::EpochBytes => "keyfold_epoch_bytes_total",
-            MetricName::Retries => "keyfold_retries_total",
-            MetricName::SessionRebuilds => "keyfold_session_rebuilds_total",
-            MetricName::InDoubt => "keyfold_epochs_in_doubt_total",
-            MetricName::BackoffMs => "keyfold_backoff_milliseconds",
-            MetricName::State => "keyfold_state",
-            MetricName::Stalled => "keyfold_stalled",
-            MetricName::ShardsOwned => "keyfold_shards_owned",
-            MetricName::ShardsRestoring => "keyfold_shards_restoring",
-            MetricName::Rebalances => "keyfold_rebalances_total",
+            EpochPhase::Align => "align",
+            EpochPhase::Encode => "encode",
+            EpochPhase::Write => "write",
+            EpochPhase::Publish => "publish",
+            EpochPhase::Apply => "apply",
+            EpochPhase::Deliver => "deliver",
         }
     }
 }
+
+/// Parts of the memory budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryPart {
+    /// Typed maps.
+    Maps,
+    /// Dirty entries in them, until the next barrier.
+    Dirty,
+    /// Outputs of the epoch so far.
+    Outputs,
+    /// Changes and outputs of the epoch that is being committed.
+    InFlight,
+    /// Block cache and memtables.
+    Backend,
+    /// The producer's queue.
+    Producer,
+    /// What sources have read ahead.
+    Prefetch,
+}
+
+impl MemoryPart {
+    /// All of them.
+    pub const ALL: [MemoryPart; 7] = [
+        MemoryPart::Maps,
+        MemoryPart::Dirty,
+        MemoryPart::Outputs,
+        MemoryPart::InFlight,
+        MemoryPart::Backend,
+        MemoryPart::Producer,
+        MemoryPart::Prefetch,
+    ];
+
+    /// As a label.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            MemoryPart::Maps => "maps",
+            MemoryPart::Dirty => "dirty",
+            MemoryPart::Outputs => "outputs",
+            MemoryPart::InFlight => "in_flight",
+            MemoryPart::Backend => "backend",
+            MemoryPart::Producer => "producer",
+            MemoryPart::Prefetch => "prefetch",
+        }
+    }
+}
+
+/// Local copies on disk, all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BackendSizes {
+    /// Block cache, with the memtables that are charged to it.
+    pub cache_bytes: u64,
+    /// Memtables.
+    pub memtables_bytes: u64,
+    /// Table files.
+    pub files_bytes: u64,
+    /// What compaction has yet to rewrite.
+    pub compaction_bytes: u64,
+}
+
+/// Steps that are tried again for as long as it takes: their counters are there from the start, so that the first retry is an increase.
+const RETRIED: [&str; 14] = [
+    "apply",
+    "deliver",
+    "flush",
+    "group",
+    "hold",
+    "pointers",
+    "positions",
+    "publish",
+    "read",
+    "reopen",
+    "send",
+    "session",
+    "topic",
+    "write",
+];
+/// What a run begins again in place for.
+const RESTARTED: [&str; 2] = ["damaged", "unwritable"];
+/// What the run may be doing: labels of `runtime::Phase`.
+pub(crate) const PHASES: [&str; 5] = ["starting", "spare", "restoring", "processing", "stopped"];
 
 /// The engine's metrics of one runtime. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -76,82 +153,12 @@ pub struct Metrics {
 
 #[derive(Debug)]
 struct Inner {
-    registry: Registry,
-    records_committed: IntCounter,
-    bad_records: IntCounterVec,
-    rewound: IntCounter,
-    epochs: IntCounter,
-    write: Histogram,
-    publish: Histogram,
-    apply: Histogram,
-    bytes: IntCounter,
-    retries: IntCounterVec,
-    rebuilds: IntCounter,
-    in_doubt: IntCounter,
-    backoff: IntGauge,
-    state: IntGauge,
-    stalled: IntGauge,
-    owned: IntGauge,
-    restoring: IntGauge,
-    rebalances: IntCounter,
-}
-
-const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
-
-fn build() -> Result<Inner, prometheus::Error> {
-    let registry = Registry::new();
-    let add = |c: Box<dyn prometheus::core::Collector>| registry.register(c);
-    let counter = |name: MetricName, help: &str| IntCounter::new(name.as_str(), help);
-    let vector =
-        |name: MetricName, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name.as_str(), help), labels);
-    let histogram = |name: MetricName, help: &str| {
-        Histogram::with_opts(HistogramOpts::new(name.as_str(), help).buckets(SECONDS.to_vec()))
-    };
-    let gauge = |name: MetricName, help: &str| IntGauge::new(name.as_str(), help);
-    let inner = Inner {
-        records_committed: counter(MetricName::RecordsCommitted, "Records read in committed epochs")?,
-        bad_records: vector(MetricName::BadRecords, "Records refused by a step", &["reason", "step"])?,
-        rewound: counter(
-            MetricName::RecordsRewound,
-            "Records handed out again below the position, dropped",
-        )?,
-        epochs: counter(MetricName::Epochs, "Epochs committed")?,
-        write: histogram(MetricName::EpochWrite, "Time to make an epoch object durable")?,
-        publish: histogram(MetricName::EpochPublish, "Time from begin to commit")?,
-        apply: histogram(MetricName::EpochApply, "Time to apply an epoch to the local copies")?,
-        bytes: counter(MetricName::EpochBytes, "Bytes of epoch objects")?,
-        retries: vector(MetricName::Retries, "Retries by step", &["step"])?,
-        rebuilds: counter(MetricName::SessionRebuilds, "Producer sessions opened anew")?,
-        in_doubt: counter(MetricName::InDoubt, "Epochs whose outcome was read back")?,
-        backoff: gauge(MetricName::BackoffMs, "Current back-off, 0 when nothing is retried")?,
-        state: gauge(MetricName::State, "0 restoring, 1 spare, 2 processing")?,
-        stalled: gauge(
-            MetricName::Stalled,
-            "1 while nothing comes through, so that others take over",
-        )?,
-        owned: gauge(MetricName::ShardsOwned, "Shards that records flow for")?,
-        restoring: gauge(MetricName::ShardsRestoring, "Assigned shards that are not restored yet")?,
-        rebalances: counter(MetricName::Rebalances, "Assignments taken back or lost")?,
-        registry: registry.clone(),
-    };
-    add(Box::new(inner.records_committed.clone()))?;
-    add(Box::new(inner.bad_records.clone()))?;
-    add(Box::new(inner.rewound.clone()))?;
-    add(Box::new(inner.epochs.clone()))?;
-    add(Box::new(inner.write.clone()))?;
-    add(Box::new(inner.publish.clone()))?;
-    add(Box::new(inner.apply.clone()))?;
-    add(Box::new(inner.bytes.clone()))?;
-    add(Box::new(inner.retries.clone()))?;
-    add(Box::new(inner.rebuilds.clone()))?;
-    add(Box::new(inner.in_doubt.clone()))?;
-    add(Box::new(inner.backoff.clone()))?;
-    add(Box::new(inner.state.clone()))?;
-    add(Box::new(inner.stalled.clone()))?;
-    add(Box::new(inner.owned.clone()))?;
-    add(Box::new(inner.restoring.clone()))?;
-    add(Box::new(inner.rebalances.clone()))?;
-    Ok(inner)
+    families: Families,
+    lags: Mutex<Lags>,
+    sinks: Mutex<Vec<String>>,
+    maps_bytes: Arc<AtomicU64>,
+    /// Held while the text is made: what is put together for it must not be taken apart by another reader.
+    process: Mutex<Process>,
 }
 
 impl Default for Metrics {
@@ -167,134 +174,206 @@ impl Metrics {
     /// Never: names and labels are constants, and a test builds them.
     #[must_use]
     pub fn new() -> Metrics {
-        Metrics {
-            inner: Arc::new(build().expect("invariant: metric names are valid and unique")),
-        }
+        let metrics = Metrics {
+            inner: Arc::new(Inner {
+                families: Families::new().expect("invariant: metric names are valid and unique"),
+                lags: Mutex::default(),
+                sinks: Mutex::default(),
+                maps_bytes: Arc::default(),
+                process: Mutex::default(),
+            }),
+        };
+        metrics.begin();
+        metrics
     }
 
-    /// For scraping.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.inner.registry
+    /// What is known from the start is there from the start.
+    fn begin(&self) {
+        let families = &self.inner.families;
+        for name in MetricName::ALL.iter().filter(|n| n.labels().is_empty()) {
+            if name.kind() == MetricKind::Counter {
+                families.counter(*name, &[]);
+            }
+        }
+        for step in RETRIED {
+            families.counter(MetricName::Retries, &[step]);
+        }
+        for reason in RESTARTED {
+            families.counter(MetricName::Restarts, &[reason]);
+        }
+        for phase in EpochPhase::ALL {
+            families.histogram(MetricName::EpochSeconds, &[phase.label()]);
+        }
+        families.set(MetricName::BuildInfo, &[env!("CARGO_PKG_VERSION")], Some(1.0));
+        families.set(MetricName::Backoff, &[], Some(0.0));
+        self.phase(PHASES[0]);
     }
-    /// The text format.
+
+    fn count(&self, name: MetricName, labels: &[&str], by: f64) {
+        self.inner.families.counter(name, labels).inc_by(by);
+    }
+
+    fn set(&self, name: MetricName, value: Option<f64>) {
+        self.inner.families.set(name, &[], value);
+    }
+
+    /// All metrics as they are now, in Prometheus's text format.
     #[must_use]
     pub fn text(&self) -> String {
-        prometheus::TextEncoder::new()
-            .encode_to_string(&self.inner.registry.gather())
-            .unwrap_or_default()
+        let families = &self.inner.families;
+        let mut process = self.inner.process.lock();
+        process.show(families);
+        self.inner.lags.lock().show(families);
+        families.text()
+    }
+
+    /// What this process runs.
+    pub fn stage(&self, pipeline: &str, stage: &str, mode: &str, guarantee: &str) {
+        self.inner.families.forget(MetricName::StageInfo);
+        let labels = [pipeline, stage, mode, guarantee];
+        self.inner.families.set(MetricName::StageInfo, &labels, Some(1.0));
     }
     /// A step refused a record.
     pub fn bad_record(&self, reason: &str, step: &str) {
-        self.inner.bad_records.with_label_values(&[reason, step]).inc();
+        self.count(MetricName::BadRecords, &[reason, step], 1.0);
+    }
+    /// A record that a step refused was written to a dead-letter sink.
+    pub fn dead_letter(&self, reason: &str, step: &str) {
+        self.count(MetricName::DeadLetters, &[reason, step], 1.0);
     }
     /// A source handed out a record again.
     pub fn rewound(&self) {
-        self.inner.rewound.inc();
+        self.count(MetricName::RecordsRewound, &[], 1.0);
+    }
+    /// A source could not be served.
+    pub fn source_failed(&self, id: &str) {
+        self.count(MetricName::SourceErrors, &[id], 1.0);
+    }
+    /// A phase of an epoch is over.
+    pub fn epoch_phase(&self, phase: EpochPhase, took: Duration) {
+        let histogram = self
+            .inner
+            .families
+            .histogram(MetricName::EpochSeconds, &[phase.label()]);
+        histogram.observe(took.as_secs_f64());
     }
     /// An epoch object of `bytes` became durable.
     pub fn written(&self, took: Duration, bytes: u64) {
-        self.inner.write.observe(took.as_secs_f64());
-        self.inner.bytes.inc_by(bytes);
+        self.epoch_phase(EpochPhase::Write, took);
+        self.count(MetricName::EpochBytes, &[], bytes as f64);
     }
-    /// An epoch was committed.
-    pub fn published(&self, took: Duration, records: u64) {
-        self.inner.publish.observe(took.as_secs_f64());
-        self.inner.epochs.inc();
-        self.inner.records_committed.inc_by(records);
+    /// An epoch was committed, with so many records read and entries changed.
+    pub fn published(&self, took: Duration, records: u64, changes: u64) {
+        self.epoch_phase(EpochPhase::Publish, took);
+        self.count(MetricName::Epochs, &[], 1.0);
+        self.count(MetricName::RecordsCommitted, &[], records as f64);
+        self.count(MetricName::EpochChanges, &[], changes as f64);
     }
-    /// An epoch was applied.
-    pub fn applied(&self, took: Duration) {
-        self.inner.apply.observe(took.as_secs_f64());
+    /// Offsets were committed at this time, in ms since 1970.
+    pub fn committed_at(&self, now_ms: i64) {
+        self.set(MetricName::LastCommit, Some(now_ms as f64 / 1000.0));
     }
     /// Something is tried again after `backoff`.
     pub fn retry(&self, step: &str, backoff: Duration) {
-        self.inner.retries.with_label_values(&[step]).inc();
-        self.inner.backoff.set(backoff.as_millis() as i64);
+        self.count(MetricName::Retries, &[step], 1.0);
+        self.set(MetricName::Backoff, Some(backoff.as_secs_f64()));
     }
     /// Nothing is being retried.
     pub fn recovered(&self) {
-        self.inner.backoff.set(0);
+        self.set(MetricName::Backoff, Some(0.0));
+    }
+    /// The run begins again in place.
+    pub fn restarted(&self, reason: &str) {
+        self.count(MetricName::Restarts, &[reason], 1.0);
     }
     /// A session was opened anew.
     pub fn session_rebuilt(&self) {
-        self.inner.rebuilds.inc();
+        self.count(MetricName::SessionRebuilds, &[], 1.0);
     }
     /// An outcome had to be read back.
     pub fn in_doubt(&self) {
-        self.inner.in_doubt.inc();
+        self.count(MetricName::InDoubt, &[], 1.0);
     }
-    /// See [`MetricName::State`].
-    pub fn state(&self, state: i64) {
-        self.inner.state.set(state);
+    /// What the run is doing, see [`MetricName::Phase`].
+    pub fn phase(&self, phase: &str) {
+        for other in PHASES {
+            let is = if other == phase { 1.0 } else { 0.0 };
+            self.inner.families.set(MetricName::Phase, &[other], Some(is));
+        }
     }
     /// See [`MetricName::Stalled`].
     pub fn stalled(&self, stalled: bool) {
-        self.inner.stalled.set(i64::from(stalled));
+        self.set(MetricName::Stalled, Some(if stalled { 1.0 } else { 0.0 }));
     }
     /// See [`MetricName::ShardsOwned`] and [`MetricName::ShardsRestoring`].
     pub fn shards(&self, owned: usize, restoring: usize) {
-        self.inner.owned.set(owned as i64);
-        self.inner.restoring.set(restoring as i64);
+        self.set(MetricName::ShardsOwned, Some(owned as f64));
+        self.set(MetricName::ShardsRestoring, Some(restoring as f64));
     }
     /// An assignment was taken back, or lost.
     pub fn rebalanced(&self) {
-        self.inner.rebalances.inc();
+        self.count(MetricName::Rebalances, &[], 1.0);
+    }
+    /// What the budget gives to a part, and what it takes; None for what is not known.
+    pub fn memory(&self, part: MemoryPart, limit: Option<u64>, used: Option<u64>) {
+        let families = &self.inner.families;
+        families.set(MetricName::MemoryLimit, &[part.label()], limit.map(|b| b as f64));
+        families.set(MetricName::MemoryUsed, &[part.label()], used.map(|b| b as f64));
+    }
+    /// The local copies' sizes; None while there are none on disk.
+    pub fn backend(&self, sizes: Option<BackendSizes>) {
+        let of = |field: fn(&BackendSizes) -> u64| sizes.as_ref().map(|s| field(s) as f64);
+        self.set(MetricName::RocksCache, of(|s| s.cache_bytes));
+        self.set(MetricName::RocksMemtables, of(|s| s.memtables_bytes));
+        self.set(MetricName::RocksFiles, of(|s| s.files_bytes));
+        self.set(MetricName::RocksCompaction, of(|s| s.compaction_bytes));
+    }
+    /// Writes to local copies were slowed down or stopped so many times more.
+    pub fn stalls(&self, delays: u64, stops: u64) {
+        self.count(MetricName::RocksStalls, &["delay"], delays as f64);
+        self.count(MetricName::RocksStalls, &["stop"], stops as f64);
+    }
+    /// Records flow no more: what was known of the flow is not known now.
+    pub fn flow_ended(&self) {
+        self.forget_lags();
+        self.backend(None);
+        MemoryPart::ALL.iter().for_each(|part| self.memory(*part, None, None));
+    }
+
+    fn value(&self, name: MetricName, labels: &[&str]) -> u64 {
+        self.inner.families.counter(name, labels).get() as u64
     }
     /// Assignments taken back or lost so far.
     #[must_use]
     pub fn rebalances(&self) -> u64 {
-        self.inner.rebalances.get()
+        self.value(MetricName::Rebalances, &[])
     }
     /// Whether nothing comes through, see [`MetricName::Stalled`].
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        self.inner.stalled.get() == 1
+        self.inner.families.gauge(MetricName::Stalled, &[]).get() == 1.0
     }
     /// Sessions opened anew so far.
     #[must_use]
     pub fn session_rebuilds(&self) -> u64 {
-        self.inner.rebuilds.get()
+        self.value(MetricName::SessionRebuilds, &[])
     }
     /// Outcomes read back so far.
     #[must_use]
     pub fn in_doubt_count(&self) -> u64 {
-        self.inner.in_doubt.get()
+        self.value(MetricName::InDoubt, &[])
     }
     /// Retries of a step so far.
     #[must_use]
     pub fn retries(&self, step: &str) -> u64 {
-        self.inner.retries.with_label_values(&[step]).get()
+        self.value(MetricName::Retries, &[step])
     }
     /// Refusals so far, by reason, over all steps.
     #[must_use]
     pub fn bad_records(&self, reason: &str) -> u64 {
-        let families = self.inner.registry.gather();
-        let family = families.iter().find(|f| f.name() == MetricName::BadRecords.as_str());
-        let metrics = family.map(|f| f.get_metric()).unwrap_or_default();
-        let of_reason = |m: &&prometheus::proto::Metric| m.get_label().iter().any(|l| l.value() == reason);
-        metrics
-            .iter()
-            .filter(of_reason)
-            .map(|m| m.get_counter().get_value() as u64)
-            .sum()
+        self.inner.families.sum(MetricName::BadRecords, reason) as u64
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_can_be_built_and_scraped() {
-        let metrics = Metrics::new();
-        metrics.bad_record("decode", "orders");
-        metrics.bad_record("decode", "totals");
-        assert_eq!(metrics.bad_records("decode"), 2);
-        assert!(
-            metrics
-                .text()
-                .contains("keyfold_bad_records_total{reason=\"decode\",step=\"orders\"} 1")
-        );
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Reads a topic of a [`MemoryBroker`].
 use super::broker::MemoryBroker;
-use crate::source::{Flow, RecordSink, Source, SourceError, SourceReader};
+use crate::source::{Flow, PartitionEnd, RecordSink, Source, SourceError, SourceFigures, SourceReader};
 use crate::types::{Position, RecordRef, TopicInfo};
 use std::time::Duration;
 
@@ -79,6 +79,18 @@ impl Source for MemorySource {
             }));
         }
         Ok(readers)
+    }
+    fn figures(&mut self) -> SourceFigures {
+        let bounds = self.broker.bounds(&self.topic);
+        let end = |(partition, (start, end)): (usize, &(i64, i64))| PartitionEnd {
+            partition: partition as i32,
+            stable: Some(self.broker.fetch(&self.topic, partition as i32, *start, usize::MAX).1),
+            end: Some(*end),
+        };
+        SourceFigures {
+            ends: bounds.iter().enumerate().map(end).collect(),
+            prefetch: None,
+        }
     }
     fn close(&mut self) {}
 }

@@ -5,6 +5,7 @@ mod group;
 mod group_storm;
 mod invariants;
 mod lanes;
+mod metrics;
 mod operators;
 mod outputs;
 mod policies;

@@ -292,9 +292,20 @@ impl KafkaConfig {
         set.and_then(|v| v.trim().parse().ok()).unwrap_or(BATCH_BYTES)
     }
 
+    /// What the client is told to keep in a queue at most, in its own unit.
+    fn prefetch_kib(&self, partitions: usize) -> usize {
+        (self.prefetch_bytes / 1024 / partitions.max(1)).max(PREFETCH_KIB_MIN)
+    }
+
+    /// What the client keeps in one lane's queue when `partitions` are read: it multiplies by 1000 (rd_kafka_new), and compares each
+    /// partition's limit with the queue that it is forwarded to.
+    pub(crate) fn lane_queue_bytes(&self, partitions: usize) -> u64 {
+        self.prefetch_kib(partitions) as u64 * 1000
+    }
+
     /// For reading `partitions` partitions.
     pub(crate) fn source_properties(&self, group: &str, partitions: usize) -> Vec<(String, String)> {
-        let kib = (self.prefetch_bytes / 1024 / partitions.max(1)).max(PREFETCH_KIB_MIN);
+        let kib = self.prefetch_kib(partitions);
         let broken = self.faults.broken("EP-11");
         let mut properties = self.consumer_properties(&[("fetch.queue.backoff.ms", "10".into())], group);
         put(

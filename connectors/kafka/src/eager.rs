@@ -1,7 +1,7 @@
 //! Sends outputs as they are produced: idempotent, not transactional.
 use crate::config::KafkaConfig;
 use crate::sender::Sender;
-use keyfold::sink::{EagerSender, LogError, LogTarget};
+use keyfold::sink::{EagerSender, LogError, LogTarget, QueueGauge};
 use keyfold::types::OutputRef;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ impl KafkaEagerSender {
         config: &KafkaConfig,
         targets: &[Option<LogTarget>],
         batch: usize,
+        queue: &QueueGauge,
     ) -> Result<KafkaEagerSender, LogError> {
-        let sender = Sender::new(config, targets, &config.producer_properties(batch), PATIENCE)?;
+        let sender = Sender::new(config, targets, &config.producer_properties(batch), PATIENCE, queue)?;
         Ok(KafkaEagerSender { sender })
     }
 }

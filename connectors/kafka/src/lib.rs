@@ -16,6 +16,7 @@ mod eager;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
+mod figures;
 mod log;
 mod lookup;
 mod member;

@@ -10,7 +10,9 @@ use crate::pointers::KafkaPointerReader;
 use crate::sender::{Sender, Targets};
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::runtime::{LogFactory, StageInfo};
-use keyfold::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader};
+use keyfold::sink::{
+    CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader, QueueGauge,
+};
 use keyfold::types::{Assignment, GroupMember, OutputRef};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +38,10 @@ pub struct KafkaLog {
     session: Option<Session>,
     pointers: Option<Client>,
     group_mode: Option<GroupMode>,
+    /// What waits in the producer that outputs go to.
+    queue: QueueGauge,
+    /// Outputs go to an eager sender, and sessions have none.
+    eager: bool,
 }
 
 /// What only a member of a group has.
@@ -96,6 +102,8 @@ impl KafkaLog {
             session: None,
             pointers: None,
             group_mode: None,
+            queue: QueueGauge::default(),
+            eager: false,
         }
     }
 
@@ -404,7 +412,9 @@ impl Log for KafkaLog {
         let batch = self.batch_bytes();
         let properties = self.config.transactional_properties(id, timeout, batch);
         let patience = timeout + Duration::from_secs(5);
-        let sender = Sender::new(&self.config, &self.targets, &properties, patience)?;
+        let none = QueueGauge::default();
+        let queue = if self.eager { &none } else { &self.queue };
+        let sender = Sender::new(&self.config, &self.targets, &properties, patience, queue)?;
         self.init(sender.client(), &self.transactional_id)?;
         self.ask_first()?;
         // What was reported while the session was being opened does not count against it.
@@ -556,8 +566,13 @@ impl Log for KafkaLog {
     }
 
     fn eager_sender(&mut self) -> Result<Option<Box<dyn EagerSender>>, LogError> {
-        let sender = KafkaEagerSender::new(&self.config, &self.targets, self.batch_bytes())?;
+        self.eager = true;
+        let sender = KafkaEagerSender::new(&self.config, &self.targets, self.batch_bytes(), &self.queue)?;
         Ok(Some(Box::new(sender)))
+    }
+
+    fn queue(&self) -> Option<QueueGauge> {
+        Some(self.queue.clone())
     }
 
     fn close(&mut self) {

@@ -2,7 +2,7 @@
 use crate::config::KafkaConfig;
 use crate::error::{delivery_error, log_error, transaction_error};
 use crate::ffi::{Client, Code, DeliveryFailure, Failure, Kind, Topic};
-use keyfold::sink::{LogError, LogErrorKind, LogTarget};
+use keyfold::sink::{LogError, LogErrorKind, LogTarget, QueueGauge};
 use keyfold::types::OutputRef;
 use keyfold::types::output::decode_headers;
 use std::sync::Arc;
@@ -23,15 +23,17 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// `patience` bounds every wait for the queue or for reports.
+    /// `patience` bounds every wait for the queue or for reports; `queue` shows what waits.
     pub(crate) fn new(
         config: &KafkaConfig,
         targets: &[Option<LogTarget>],
         properties: &[(String, String)],
         patience: Duration,
+        queue: &QueueGauge,
     ) -> Result<Sender, LogError> {
         let made = |f: Failure| log_error(LogErrorKind::Fatal, "make a kafka producer", &f.text);
         let client = Arc::new(Client::new(Kind::Producer, properties).map_err(made)?);
+        client.count_queued(queue.begin());
         let topic = |t: &LogTarget| Topic::new(&client, &t.topic, config.partitioner_of(&t.topic));
         let open = |t: &Option<LogTarget>| t.as_ref().map(topic).transpose();
         let topics = targets.iter().map(open).collect::<Result<_, _>>().map_err(made)?;

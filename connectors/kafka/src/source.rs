@@ -2,10 +2,11 @@
 use crate::config::KafkaConfig;
 use crate::error::source_error;
 use crate::ffi::{Asked, Client, Code, Failure, Kind, LaneQueue, List};
+use crate::figures::{Figures, STATISTICS_MS};
 use crate::lookup;
 use crate::reader::KafkaReader;
 use crate::watch::TopicWatch;
-use keyfold::source::{Source, SourceError, SourceReader};
+use keyfold::source::{Source, SourceError, SourceFigures, SourceReader};
 use keyfold::types::{Position, TopicInfo};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,6 +44,7 @@ pub struct KafkaSource {
     watch: Option<TopicWatch>,
     /// The look that is under way.
     look: Option<Asked>,
+    figures: Option<Figures>,
 }
 
 impl KafkaSource {
@@ -58,6 +60,7 @@ impl KafkaSource {
             reading: None,
             watch: None,
             look: None,
+            figures: None,
         }
     }
 
@@ -216,7 +219,8 @@ impl Source for KafkaSource {
             return Err(SourceError::Fatal(self.context(&reason)));
         }
         self.asking = None;
-        let properties = self.config.source_properties(&self.group, count);
+        let mut properties = self.config.source_properties(&self.group, count);
+        properties.push(("statistics.interval.ms".to_owned(), STATISTICS_MS.to_owned()));
         let client = Arc::new(Client::new(Kind::Consumer, &properties).map_err(|f| cannot_make(&f))?);
         let failed = |f: Failure| source_error(&self.context("open the partitions"), &f);
         let mut assignment = List::new(count);
@@ -238,6 +242,8 @@ impl Source for KafkaSource {
         }
         // Only now: what is fetched must find its lane's queue.
         client.assign(Some(&assignment)).map_err(failed)?;
+        let lane_bytes = self.config.lane_queue_bytes(count);
+        self.figures = Some(Figures::new(&self.topic, lanes, lane_bytes, client.clone()));
         self.reading = Some(client);
         Ok(readers)
     }
@@ -262,9 +268,14 @@ impl Source for KafkaSource {
         })
     }
 
+    fn figures(&mut self) -> SourceFigures {
+        self.figures.as_mut().map(Figures::now).unwrap_or_default()
+    }
+
     fn close(&mut self) {
         self.asking = None;
         self.look = None;
+        self.figures = None;
         if let Some(client) = self.reading.take()
             && let Err(failure) = client.assign(None)
         {

@@ -1,4 +1,5 @@
 //! The connector against a real broker, one for the whole binary.
+mod figures;
 mod group;
 mod support;
 

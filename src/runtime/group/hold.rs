@@ -75,8 +75,7 @@ impl<'a> Hold<'a> {
     /// Works until the assignment is taken back, or a stop.
     pub fn run(mut self) -> Result<Ended, RuntimeError> {
         let shards = self.shards()?;
-        self.runtime.progress.set_phase(Phase::Restoring);
-        self.runtime.metrics.state(0);
+        self.runtime.enter(Phase::Restoring);
         self.driver.forget_shards();
         let unowned = |shard| Arc::new(Unowned::new(Shard(shard))) as Arc<dyn crate::state::Backend>;
         self.driver.backends = (0..self.prepared.groups.shards).map(unowned).collect();
@@ -123,8 +122,7 @@ impl<'a> Hold<'a> {
     /// More instances than partitions: a hot spare.
     fn idle(&self) -> Ended {
         tracing::info!("no partition is assigned to this instance; it waits for one");
-        self.runtime.progress.set_phase(Phase::Spare);
-        self.runtime.metrics.state(1);
+        self.runtime.enter(Phase::Spare);
         loop {
             self.member.signals.tick();
             if self.runtime.stop.asked() {

@@ -152,7 +152,7 @@ pub(super) fn run(
         reopens: 0,
     }
     .until_stopped();
-    runtime.progress.set_phase(Phase::Stopped);
+    runtime.enter(Phase::Stopped);
     driver.log.close();
     // After a failure the partitions are wanted back by the restart that follows.
     member.close(runtime.config.leave_group && result.is_ok());
@@ -172,8 +172,8 @@ struct Holder<'a> {
 impl Holder<'_> {
     fn until_stopped(&mut self) -> Result<(), RuntimeError> {
         loop {
-            self.runtime.progress.set_phase(Phase::Restoring);
-            self.runtime.metrics.state(0);
+            self.runtime.enter(Phase::Restoring);
+            self.runtime.metrics.shards(0, 0);
             let Some(assignment) = self.next_assignment()? else {
                 return Ok(());
             };
@@ -232,6 +232,7 @@ impl Holder<'_> {
             RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path }) if self.damages < RESTARTS_MAX => {
                 tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
                 self.damages += 1;
+                self.runtime.metrics.restarted("damaged");
                 // A copy that is open cannot be wiped.
                 self.driver.forget_shards();
                 Ok(self.prepared.backends.wipe(Shard(shard))?)
@@ -240,6 +241,7 @@ impl Holder<'_> {
                 if self.reopens < REOPENS_MAX && !self.runtime.stop.asked() =>
             {
                 self.reopens += 1;
+                self.runtime.metrics.restarted("unwritable");
                 quietly(backoff.wait(&format!("{error}; the local copies are opened anew")))
             }
             RuntimeError::LocalCopy(damaged @ StateError::Damaged { .. }) => Err(RuntimeError::CannotGoOn(format!(

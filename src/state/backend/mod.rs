@@ -25,6 +25,23 @@ pub struct Applied {
     pub footer: Digest,
 }
 
+/// A local copy's sizes, in bytes, and its stalls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopySizes {
+    /// The block cache, which all copies of the process share.
+    pub cache_bytes: u64,
+    /// Memtables of this copy.
+    pub memtables_bytes: u64,
+    /// Table files of this copy.
+    pub files_bytes: u64,
+    /// What compaction has yet to rewrite, estimated.
+    pub compaction_bytes: u64,
+    /// Times that writes were slowed down since the copy was opened.
+    pub delays: u64,
+    /// Times that writes were stopped since the copy was opened.
+    pub stops: u64,
+}
+
 /// One shard's local copy. Read by keyed lanes, written by the commit driver alone.
 pub trait Backend: Send + Sync {
     /// Looks up the values of `keys` together; `out` is cleared and gets one item per key, in order.
@@ -49,6 +66,10 @@ pub trait Backend: Send + Sync {
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StateError>;
     /// The error that says this copy is damaged: what was read from it is nothing that was ever written.
     fn damaged(&self, reason: String) -> StateError;
+    /// How large the copy is; None for one that is not on disk. For metrics, on a slow timer.
+    fn sizes(&self) -> Option<CopySizes> {
+        None
+    }
     /// Writes what is in memory to disk, so that the tail to replay after a crash stays short.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use super::checks::{check_follows, check_key};
 use super::{Applied, Backend, BackendFactory};
 use crate::state::key::RESERVED_GROUP;
-use crate::state::{Change, StateError};
+use crate::state::{Change, CopySizes, StateError};
 use crate::testing::faults::Faults;
 use crate::types::Shard;
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 mod options;
 mod row;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -265,6 +266,10 @@ impl Backend for RocksBackend {
 
     fn damaged(&self, reason: String) -> StateError {
         self.site.damaged(reason)
+    }
+
+    fn sizes(&self) -> Option<CopySizes> {
+        sizes::read(&self.db)
     }
 
     fn flush(&self) -> Result<(), StateError> {

@@ -248,7 +248,12 @@ impl Client {
     }
 
     /// Sends an admin request by `send`; the answer, or that it took longer than `wait`, comes to the queue, which the caller owns.
-    fn request(&self, operation: sys::rd_kafka_admin_op_t, wait: Duration, send: impl FnOnce(Queue, Options)) -> Queue {
+    pub(super) fn request(
+        &self,
+        operation: sys::rd_kafka_admin_op_t,
+        wait: Duration,
+        send: impl FnOnce(Queue, Options),
+    ) -> Queue {
         let mut reason = [0 as c_char; 256];
         // SAFETY: the options are ours and freed after their last use: the request copies them.
         unsafe {
@@ -263,8 +268,8 @@ impl Client {
     }
 }
 
-type Queue = *mut sys::rd_kafka_queue_t;
-type Options = *const sys::rd_kafka_AdminOptions_t;
+pub(super) type Queue = *mut sys::rd_kafka_queue_t;
+pub(super) type Options = *const sys::rd_kafka_AdminOptions_t;
 
 /// What the cluster says about a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@ use super::{Code, Failure, bytes, c_string, check, describe, sys, take_error, te
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a client is for.
@@ -37,6 +37,10 @@ pub(super) struct Events {
     failed: AtomicU64,
     first_failure: Mutex<Option<DeliveryFailure>>,
     closed: AtomicU64,
+    /// Bytes of messages without a report, where somebody wants to know.
+    queued: OnceLock<Arc<AtomicU64>>,
+    /// The newest statistics, as text.
+    statistics: Mutex<Option<String>>,
 }
 
 /// A client. Its C functions may be called from any thread.
@@ -79,7 +83,7 @@ impl Client {
                     );
                     sys::rd_kafka_conf_enable_sasl_queue(conf.pointer, 1);
                 }
-                Kind::Consumer => {}
+                Kind::Consumer => sys::rd_kafka_conf_set_stats_cb(conf.pointer, Some(on_statistics)),
             }
             let kind = match kind {
                 Kind::Consumer | Kind::Member => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
@@ -157,6 +161,24 @@ impl Client {
             let err = sys::rd_kafka_fatal_error(self.pointer, reason.as_mut_ptr(), reason.len());
             check(err).err().map(|f| (f.code, text(reason.as_ptr())))
         }
+    }
+
+    /// From now on the bytes of messages without a report are counted here. Before the first message.
+    pub(crate) fn count_queued(&self, queued: Arc<AtomicU64>) {
+        // A second counter would get reports of messages that it never saw.
+        let _ = self.events.queued.set(queued);
+    }
+
+    /// A message of so many bytes was handed over.
+    pub(super) fn queued(&self, bytes: usize) {
+        if let Some(queued) = self.events.queued.get() {
+            queued.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the newest statistics; None before there are any. With `statistics.interval.ms` only.
+    pub(crate) fn statistics<R>(&self, read: impl FnOnce(&str) -> Option<R>) -> Option<R> {
+        self.events.statistics.lock().as_deref().and_then(read)
     }
 
     /// Messages with a delivery report so far, good or bad.
@@ -315,6 +337,18 @@ unsafe extern "C" fn on_close(socket: c_int, opaque: *mut c_void) -> c_int {
     0
 }
 
+unsafe extern "C" fn on_statistics(
+    _: *mut sys::rd_kafka_t,
+    json: *mut c_char,
+    len: usize,
+    opaque: *mut c_void,
+) -> c_int {
+    // SAFETY: the opaque pointer is the client's `Events`, and the text has the length said; 0 leaves it to librdkafka.
+    let (events, json) = unsafe { (&*opaque.cast::<Events>(), bytes(json.cast(), len)) };
+    *events.statistics.lock() = json.map(|json| String::from_utf8_lossy(json).into_owned());
+    0
+}
+
 unsafe extern "C" fn on_delivery(
     _: *mut sys::rd_kafka_t,
     message: *const sys::rd_kafka_message_t,
@@ -322,6 +356,9 @@ unsafe extern "C" fn on_delivery(
 ) {
     // SAFETY: the opaque pointer is the client's `Events`, and the message lives for the call.
     let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
+    if let Some(queued) = events.queued.get() {
+        queued.fetch_sub((message.len + message.key_len) as u64, Ordering::Relaxed);
+    }
     if message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
         events.delivered.fetch_add(1, Ordering::AcqRel);
         return;

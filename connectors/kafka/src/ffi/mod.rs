@@ -4,6 +4,7 @@
 mod admin;
 mod batch;
 mod client;
+mod ends;
 mod group;
 mod list;
 mod producer;
@@ -11,6 +12,7 @@ mod producer;
 pub(crate) use admin::{Asked, Described};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
+pub(crate) use ends::{AskedEnds, End};
 pub(crate) use group::{EventQueue, GroupMetadata, MemberEvent};
 pub(crate) use list::List;
 pub(crate) use producer::Topic;

@@ -90,6 +90,8 @@ impl Topic {
         // client when the call succeeds and stay ours when it fails.
         unsafe { take_error(sys::rd_kafka_produceva(self.client.as_ptr(), fields.as_ptr(), count))? };
         headers.given_away();
+        let bytes = output.key.map_or(0, <[u8]>::len) + output.value.map_or(0, <[u8]>::len);
+        self.client.queued(bytes);
         Ok(())
     }
 }
