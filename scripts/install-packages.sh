@@ -22,12 +22,25 @@ else
         if ((EUID != 0)); then
             echo "install-packages.sh: packages are missing, please run:" >&2
             echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+            if [[ " ${missing[*]} " == *" prometheus "* ]]; then
+                echo "  sudo systemctl disable --now prometheus.service  # only the programs are needed" >&2
+            fi
             exit 1
         fi
         echo "installing: ${missing[*]}" >&2
         export DEBIAN_FRONTEND=noninteractive
+        # Programs are wanted, not services: Debian would start the one of prometheus, now and at every boot.
+        policy=/usr/sbin/policy-rc.d
+        if [[ ! -e $policy ]]; then
+            trap 'rm -f "$policy"' EXIT
+            printf '#!/bin/sh\nexit 101\n' >"$policy"
+            chmod 755 "$policy"
+        fi
         apt-get update -qq </dev/null >&2
         apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >&2
+        if [[ " ${missing[*]} " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
+            systemctl disable --quiet prometheus.service >/dev/null 2>&1 || true
+        fi
     fi
 fi
 
