@@ -7,5 +7,6 @@
 
 pub mod demo;
 pub mod nearest;
+pub mod registry;
 pub mod value;
 pub mod yaml;

@@ -102,7 +102,10 @@ impl<'s> Builder<'s> {
             if matches!(next.0, Event::SequenceEnd) {
                 return Ok(self.leaf(Kind::List(items), String::new(), span, Style::Plain));
             }
-            items.push(self.node(next, depth + 1)?);
+            let item = self.node(next, depth + 1)?;
+            if !items.last_mut().is_some_and(|before| self.goes_on(before, &item)) {
+                items.push(item);
+            }
         }
     }
 
@@ -117,6 +120,12 @@ impl<'s> Builder<'s> {
             }
             let key = self.node(next, depth + 1)?;
             self.check_key(&key)?;
+            let next = self.next()?;
+            let value = self.node(next, depth + 1)?;
+            let alone = value.kind == Kind::Null && value.text.is_empty();
+            if alone && entries.last_mut().is_some_and(|(_, before)| self.goes_on(before, &key)) {
+                continue;
+            }
             if let Some(line) = known.insert(key.text.clone(), key.place.line) {
                 let message = format!("the key `{}` is here twice", key.text);
                 return Err(self
@@ -124,10 +133,24 @@ impl<'s> Builder<'s> {
                     .at(&key, message)
                     .help(format!("the first is in line {line}; remove one of them")));
             }
-            let next = self.next()?;
-            let value = self.node(next, depth + 1)?;
             entries.push((key, value));
         }
+    }
+
+    /// Whether a scalar goes on after a comma: `{ amount: decimal(18,2) }` is what people mean, although commas part entries between braces
+    /// and brackets. Inside of parentheses they do not, so that expressions and types need no quotes; `next` is added to `before` then.
+    fn goes_on(&self, before: &mut Node, next: &Node) -> bool {
+        let text = self.source.text();
+        let between = text.get(before.span.end..next.span.start).unwrap_or_default();
+        let scalars = before.style == Style::Plain && before.scalar().is_some() && !next.text.is_empty();
+        if !scalars || between.trim() != "," || !is_open(&before.text) {
+            return false;
+        }
+        let written = text.get(before.span.start..next.span.end).unwrap_or_default();
+        before.span.end = next.span.end;
+        before.kind = Kind::Text;
+        before.text = folded(written);
+        true
     }
 
     fn check_key(&self, key: &Node) -> Result<(), YamlError> {
@@ -217,6 +240,30 @@ impl<'s> Builder<'s> {
             None => wrong,
         }
     }
+}
+
+/// Whether a parenthesis is open at the end of an expression, not counting those in quotes.
+fn is_open(text: &str) -> bool {
+    let mut depth = 0i64;
+    let mut quote = None;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            _ => {}
+        }
+    }
+    depth > 0
+}
+
+/// A text of several lines in one, as plain scalars are read.
+fn folded(written: &str) -> String {
+    let mut lines = written.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| text + " " + line)
 }
 
 fn scalar(builder: &Builder<'_>, mut text: String, style: ScalarStyle, span: Span) -> Node {

@@ -1,7 +1,9 @@
 //! YAML files as a small tree in which everything knows its place, and messages that point at places.
 //!
 //! Nothing else of the program names the YAML crate. What files of pipelines and settings do not need is refused here: tags, directives, merge
-//! keys, more than one document. What could grow is bounded: the file, the depth, and what aliases multiply.
+//! keys, more than one document. What could grow is bounded: the file, the depth, and what aliases multiply. One thing is taken that YAML
+//! reads otherwise: a comma inside of parentheses does not end a scalar between braces or brackets, so that `{ amount: decimal(18,2) }` is a
+//! mapping of one entry.
 //!
 //! ```
 //! use keyfold_service::yaml::{Kind, Source};

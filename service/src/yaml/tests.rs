@@ -240,6 +240,41 @@ fn a_file_that_cannot_be_read_is_named() {
     );
 }
 
+/// `{ amount: decimal(18,2), price: decimal(10,2) }` gave the columns `amount`, of type `decimal(18`, and twice `2)`.
+#[test]
+fn commas_in_parentheses_do_not_part_entries() {
+    let text = "a: { amount: decimal(18,2), at: timestamp, price: decimal(10, 2) }\n\
+                b: [substr(a, 1, length(b)), c]\n\
+                c: { x: concat(a, ', (', b) = 'y', y: coalesce(a,\n      b), z }\n\
+                d: { x: f(a, b: 1), y: 'f(a', z, g: f(a), h }\n";
+    let source = Source::new("f.yaml", text);
+    let tree = source.parse().expect("taken");
+    let entries = |name: &str| match &tree.get(name).expect("there").kind {
+        Kind::Map(entries) => entries
+            .iter()
+            .map(|(k, v)| format!("{}: {}", k.text, v.text))
+            .collect::<Vec<_>>(),
+        Kind::List(items) => items.iter().map(|item| item.text.clone()).collect(),
+        _ => panic!("a list or a mapping"),
+    };
+    assert_eq!(
+        entries("a"),
+        ["amount: decimal(18,2)", "at: timestamp", "price: decimal(10, 2)"]
+    );
+    assert_eq!(entries("b"), ["substr(a, 1, length(b))", "c"]);
+    assert_eq!(
+        entries("c"),
+        ["x: concat(a, ', (', b) = 'y'", "y: coalesce(a, b)", "z: "]
+    );
+    assert_eq!(entries("d"), ["x: f(a", "b: 1)", "y: f(a", "z: ", "g: f(a)", "h: "]);
+    let y = tree.get("c").and_then(|c| c.get("y")).expect("there");
+    let shown = source.inside(y, 12..13, "here").to_string();
+    assert!(
+        shown.starts_with("f.yaml:4:7: here\n   4 |       b), z }\n     |       ^"),
+        "{shown}"
+    );
+}
+
 proptest::proptest! {
     /// Whatever the text, there is a tree or a refusal that can be shown.
     #[test]
