@@ -10,6 +10,24 @@ use std::sync::Arc;
 /// A user's function from one item to any number of items.
 pub type Expand<T, U> = Arc<dyn Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync>;
 
+/// One item for each, or a refusal.
+pub fn mapping<T, U>(f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static) -> Expand<T, U> {
+    Arc::new(move |item, out| {
+        out(f(item)?);
+        Ok(())
+    })
+}
+
+/// The items for which `f` is true, or a refusal.
+pub fn filtering<T>(f: impl Fn(&T) -> Result<bool, String> + Send + Sync + 'static) -> Expand<T, T> {
+    Arc::new(move |item, out| {
+        if f(&item)? {
+            out(item);
+        }
+        Ok(())
+    })
+}
+
 /// map, filter and flat_map, fallible or not: all turn one item into some items.
 pub struct Stateless<T, U> {
     id: String,

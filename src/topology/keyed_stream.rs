@@ -4,7 +4,7 @@ use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::Meta;
 use crate::operator::keyed::{Aggregate, Updater};
 use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
-use crate::operator::stateless::Expand;
+use crate::operator::stateless::{Expand, filtering, mapping};
 use crate::operator::terminal::Output;
 use crate::types::Codec;
 use crate::types::codec::LongBe;
@@ -157,31 +157,55 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
     }
 
     /// One item for each; the key stays.
-    pub fn map<U: Clone + Send + 'static>(
+    pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> KeyedStream<U> {
+        self.next(id, mapping(move |item| Ok(f(item))))
+    }
+
+    /// One item for each, or a refusal that goes to the bad-record policy.
+    pub fn try_map<U: Clone + Send + 'static>(
         &self,
         id: &str,
-        f: impl Fn(T) -> U + Send + Sync + 'static,
+        f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        self.next(id, mapping(f))
+    }
+
+    /// Keeps the items for which `f` is true.
+    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
+        self.next(id, filtering(move |item| Ok(f(item))))
+    }
+
+    /// Keeps the items for which `f` is true; those that it refuses go to the bad-record policy.
+    pub fn try_filter(
+        &self,
+        id: &str,
+        f: impl Fn(&T) -> Result<bool, String> + Send + Sync + 'static,
+    ) -> KeyedStream<T> {
+        self.next(id, filtering(f))
+    }
+
+    /// Any number of items for each.
+    pub fn flat_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) + Send + Sync + 'static,
     ) -> KeyedStream<U> {
         self.next(
             id,
             Arc::new(move |item, out| {
-                out(f(item));
+                f(item, out);
                 Ok(())
             }),
         )
     }
 
-    /// Keeps the items for which `f` is true.
-    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                if f(&item) {
-                    out(item)
-                };
-                Ok(())
-            }),
-        )
+    /// Any number of items for each, or a refusal that goes to the bad-record policy; what was given out before it is dropped then.
+    pub fn try_flat_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        self.next(id, Arc::new(f))
     }
 
     /// For keying by another key. Until then the items keep their key bytes: as the key of outputs, and for

@@ -8,7 +8,7 @@ use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::{BadRecordPolicy, LaneSetup, Meta};
 use crate::operator::keyed_lane::{KeyedLane, TypedLane};
 use crate::operator::source_lane::Decoder;
-use crate::operator::stateless::{Expand, Stateless};
+use crate::operator::stateless::{Expand, Stateless, filtering, mapping};
 use crate::operator::terminal::{Encode, KeyBy, KeyWriter, Output, ToSink};
 use crate::sink::{LogTarget, OutboxSink};
 use crate::source::Source;
@@ -256,13 +256,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
 
     /// One item for each.
     pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> Stream<U> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                out(f(item));
-                Ok(())
-            }),
-        )
+        self.next(id, mapping(move |item| Ok(f(item))))
     }
 
     /// One item for each, or a refusal that goes to the bad-record policy.
@@ -271,26 +265,21 @@ impl<T: Clone + Send + 'static> Stream<T> {
         id: &str,
         f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
     ) -> Stream<U> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                out(f(item)?);
-                Ok(())
-            }),
-        )
+        self.next(id, mapping(f))
     }
 
     /// Keeps the items for which `f` is true.
     pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Stream<T> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                if f(&item) {
-                    out(item)
-                };
-                Ok(())
-            }),
-        )
+        self.next(id, filtering(move |item| Ok(f(item))))
+    }
+
+    /// Keeps the items for which `f` is true; those that it refuses go to the bad-record policy.
+    pub fn try_filter(
+        &self,
+        id: &str,
+        f: impl Fn(&T) -> Result<bool, String> + Send + Sync + 'static,
+    ) -> Stream<T> {
+        self.next(id, filtering(f))
     }
 
     /// Any number of items for each.
@@ -306,6 +295,15 @@ impl<T: Clone + Send + 'static> Stream<T> {
                 Ok(())
             }),
         )
+    }
+
+    /// Any number of items for each, or a refusal that goes to the bad-record policy; what was given out before it is dropped then.
+    pub fn try_flat_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        self.next(id, Arc::new(f))
     }
 
     /// This stream and another one together, without any order between them.

@@ -13,4 +13,5 @@ mod recovery;
 mod refusals;
 mod refused_parts;
 mod simulation;
+mod stateless;
 mod support;
