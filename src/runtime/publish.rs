@@ -235,8 +235,8 @@ impl CommitDriver {
                 *refusals += 1;
                 if *refusals > self.refusal_retries_max {
                     return Err(RuntimeError::CannotGoOn(format!(
-                        "epoch {} was refused {refusals} times: {error}; raise the topic's or broker's limit, or give the source a \
-                         bad-record policy; nothing of the epoch was committed",
+                        "epoch {} was refused {refusals} times: {error}; raise the topic's or broker's limit, or give the source or the \
+                         step a bad-record policy; nothing of the epoch was committed",
                         epoch.pointer.epoch
                     )));
                 }

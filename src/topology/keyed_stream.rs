@@ -1,6 +1,7 @@
 //! Streams whose items are grouped by key.
 use super::stream::{Job, Stream, Target, codec_encoder, sink, stateless};
 use crate::operator::chain_factory::{Outs, open};
+use crate::operator::Refused;
 use crate::operator::context::Meta;
 use crate::operator::keyed::{Aggregate, Updater};
 use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
@@ -32,9 +33,10 @@ impl<T> Clone for KeyedStream<T> {
 
 impl<T: Clone + Send + 'static> KeyedStream<T> {
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> KeyedStream<U> {
+        self.job.add_step(id, false);
         KeyedStream {
             job: self.job.clone(),
-            outs: stateless(&self.job, &self.outs, id, expand),
+            outs: stateless(&self.outs, id, expand),
         }
     }
 
@@ -48,7 +50,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         S: Clone + 'static,
         U: Clone + Send + 'static,
     {
-        self.job.add_id(id);
+        self.job.add_step(id, false);
         let decl = StateDecl {
             operator: id.to_owned(),
             name: AGGREGATE.to_owned(),
@@ -85,16 +87,16 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
     }
 
     /// As [`KeyedStream::fold`], but `f` may refuse an item: the value stays as it was, and the bad-record policy decides.
-    pub fn try_fold<A: Clone + Send + 'static>(
+    pub fn try_fold<A: Clone + Send + 'static, E: Into<Refused> + 'static>(
         &self,
         id: &str,
         codec: impl Codec<A> + 'static,
         init: impl Fn() -> A + Send + Sync + 'static,
-        f: impl Fn(&mut A, T) -> Result<(), String> + Send + Sync + 'static,
+        f: impl Fn(&mut A, T) -> Result<(), E> + Send + Sync + 'static,
     ) -> KeyedStream<A> {
         let f: crate::operator::keyed::TryUpdate<T, A, A> = Arc::new(move |value: &mut Option<A>, item| {
             let acc = value.get_or_insert_with(&init);
-            f(acc, item)?;
+            f(acc, item).map_err(Into::into)?;
             Ok(acc.clone())
         });
         self.aggregate(id, Arc::new(codec), move || Updater::May(f.clone()))
@@ -139,7 +141,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         P: KeyedProcess<T, U> + 'static,
         U: Clone + Send + 'static,
     {
-        self.job.add_id(id);
+        self.job.add_step(id, false);
         let mut declaring = StateScope::declaring(id);
         drop(factory(&mut declaring));
         self.job.parts().lock().states.extend(declaring.into_decls());
@@ -158,28 +160,28 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
 
     /// One item for each; the key stays.
     pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> KeyedStream<U> {
-        self.next(id, mapping(move |item| Ok(f(item))))
+        self.next(id, mapping(move |item| Ok::<_, Refused>(f(item))))
     }
 
     /// One item for each, or a refusal that goes to the bad-record policy.
-    pub fn try_map<U: Clone + Send + 'static>(
+    pub fn try_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
         &self,
         id: &str,
-        f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
+        f: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
     ) -> KeyedStream<U> {
         self.next(id, mapping(f))
     }
 
     /// Keeps the items for which `f` is true.
     pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
-        self.next(id, filtering(move |item| Ok(f(item))))
+        self.next(id, filtering(move |item| Ok::<_, Refused>(f(item))))
     }
 
     /// Keeps the items for which `f` is true; those that it refuses go to the bad-record policy.
-    pub fn try_filter(
+    pub fn try_filter<E: Into<Refused> + 'static>(
         &self,
         id: &str,
-        f: impl Fn(&T) -> Result<bool, String> + Send + Sync + 'static,
+        f: impl Fn(&T) -> Result<bool, E> + Send + Sync + 'static,
     ) -> KeyedStream<T> {
         self.next(id, filtering(f))
     }
@@ -200,12 +202,12 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
     }
 
     /// Any number of items for each, or a refusal that goes to the bad-record policy; what was given out before it is dropped then.
-    pub fn try_flat_map<U: Clone + Send + 'static>(
+    pub fn try_flat_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
         &self,
         id: &str,
-        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync + 'static,
+        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), E> + Send + Sync + 'static,
     ) -> KeyedStream<U> {
-        self.next(id, Arc::new(f))
+        self.next(id, Arc::new(move |item, out| f(item, out).map_err(Into::into)))
     }
 
     /// For keying by another key. Until then the items keep their key bytes: as the key of outputs, and for
@@ -220,6 +222,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
 
     /// Writes the items to a sink, under their key bytes.
     pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
+        self.job.add_step(id, false);
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
 
@@ -230,6 +233,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         target: impl Into<Target>,
         encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
+        self.job.add_step(id, false);
         sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
     }
 }

@@ -14,4 +14,5 @@ mod refusals;
 mod refused_parts;
 mod simulation;
 mod stateless;
+mod step_policies;
 mod support;

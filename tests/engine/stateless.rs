@@ -1,7 +1,7 @@
 //! Stateless steps that may refuse an item, on streams with keys and without.
 use crate::support::{driver, pipe, record, texts};
 use keyfold::testing::{MemoryBroker, TestDriver};
-use keyfold::topology::{Job, KeyedStream, SourceOptions, Stream};
+use keyfold::topology::{BadRecords, Job, KeyedStream, SourceOptions, Stream};
 use keyfold::types::codec::Utf8;
 
 fn number(text: &str) -> Result<i64, String> {
@@ -21,7 +21,7 @@ fn parts(text: String, out: &mut dyn FnMut(i64)) -> Result<(), String> {
 }
 
 fn lines(job: &Job, broker: &MemoryBroker) -> Stream<String> {
-    let options = SourceOptions::skip_bad_records();
+    let options = SourceOptions::bad_records(BadRecords::Skip);
     job.source_with("lines", broker.source("in"), options, |r| {
         Ok(String::from_utf8_lossy(r.value.unwrap_or_default()).into_owned())
     })
