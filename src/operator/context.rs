@@ -76,6 +76,10 @@ pub struct LaneGauges {
     pub spilled_bytes: AtomicUsize,
     /// Outputs of the epoch so far.
     pub outputs: AtomicU64,
+    /// Items that wait for the barrier to become outputs.
+    pub held: AtomicU64,
+    /// Bytes of these. They count as dirty, too, since the lane keeps them in memory.
+    pub held_bytes: AtomicUsize,
     /// Records read or folded since start.
     pub records: AtomicU64,
 }

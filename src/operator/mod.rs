@@ -6,6 +6,7 @@ pub mod context;
 pub mod error;
 pub mod keyed;
 pub mod keyed_lane;
+pub mod last_per_epoch;
 pub mod process;
 pub mod share;
 pub mod source_lane;

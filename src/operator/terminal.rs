@@ -56,7 +56,8 @@ fn misplaced(step: &str, why: &Misplaced, meta: &Meta<'_>, lane: &LaneContext) -
     refusal(BadReason::Misplaced, step, message)
 }
 
-fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
+/// What of the record travels with an item beside its key: headers, and the original where a dead letter may need it.
+pub(super) fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
     let headers = meta.headers.to_vec();
     let source = lane.setup.sources.get(usize::from(meta.origin.source));
     let keep = source.is_some_and(|s| s.keep_originals);

@@ -1,9 +1,10 @@
 //! Streams whose items are grouped by key.
 use super::stream::{Job, Stream, Target, codec_encoder, sink, stateless};
-use crate::operator::chain_factory::{Outs, open};
 use crate::operator::Refused;
+use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::Meta;
 use crate::operator::keyed::{Aggregate, Updater};
+use crate::operator::last_per_epoch::{LastPerEpoch, Weight};
 use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
 use crate::operator::stateless::{Expand, filtering, mapping};
 use crate::operator::terminal::Output;
@@ -131,6 +132,38 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         self.aggregate(id, codec, move || Updater::Sure(f.clone()))
     }
 
+    /// Of the items of each key in an epoch the last one goes on, with the record it came from, when the epoch ends; those before it do not.
+    /// Keys go on in the order in which they first came in the epoch. An epoch ends at every `epoch_interval` and whenever a high-water
+    /// mark asks for it, so this thins out and promises no more than the last item of each.
+    ///
+    /// What is held until then is part of dirty state. `weight` tells what an item takes in memory beside its own size, so that the limits
+    /// hold: the bytes of its texts, for one.
+    ///
+    /// ```
+    /// # use keyfold::topology::Job;
+    /// # use keyfold::types::codec::LongBe;
+    /// # fn build(clicks: Box<dyn keyfold::source::Source>, out: keyfold::sink::LogTarget) {
+    /// let job = Job::new("clicks");
+    /// job.source("clicks", clicks, |_| Ok(()))
+    ///     .key_by_record_key("by-page")
+    ///     .count("counts")
+    ///     .last_per_epoch("latest", |_| 0)
+    ///     .to("pages", out, LongBe);
+    /// # }
+    /// ```
+    pub fn last_per_epoch(&self, id: &str, weight: impl Fn(&T) -> usize + Send + Sync + 'static) -> KeyedStream<T> {
+        self.job.add_step(id, false);
+        let next: Outs<T> = Outs::default();
+        let after = next.clone();
+        let weight: Weight<T> = Arc::new(weight);
+        self.outs
+            .add(move |setup| Box::new(LastPerEpoch::new(weight.clone(), open(&after, setup))));
+        KeyedStream {
+            job: self.job.clone(),
+            outs: next,
+        }
+    }
+
     /// A user's operator with named states. `factory` runs once now, to learn the states' names, and once per lane.
     pub fn process<P, U>(
         &self,
@@ -159,7 +192,11 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
     }
 
     /// One item for each; the key stays.
-    pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> KeyedStream<U> {
+    pub fn map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T) -> U + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
         self.next(id, mapping(move |item| Ok::<_, Refused>(f(item))))
     }
 

@@ -5,6 +5,7 @@ mod group;
 mod group_storm;
 mod invariants;
 mod lanes;
+mod last_per_epoch;
 mod operators;
 mod outputs;
 mod policies;
