@@ -24,7 +24,9 @@ pub struct Extra {
 }
 
 impl Extra {
-    fn bytes(&self) -> usize {
+    /// Bytes of headers and original.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         let header = |h: &Header| h.key.len() + h.value.as_ref().map_or(0, Vec::len);
         let original = self.original.as_ref().map_or(0, |o| o.borrow().bytes());
         self.headers.iter().map(header).sum::<usize>() + original

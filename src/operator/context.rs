@@ -1,14 +1,14 @@
 //! What an operator sees of its lane and of the record at hand.
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::bad_records::{BadRecordPolicy, StepPolicies};
+use super::error::{BadReason, LaneError, Refused, StepError};
 use super::share::LaneShare;
 use crate::config::Guarantee;
 use crate::sink::{OutputBuffer, SpillDir};
 use crate::state::Backend;
 use crate::telemetry::{LaneMeter, Metrics};
-use crate::types::output::{FRAME_BYTES, HEADER_KEY_MAX, HEADERS_MAX, OutputFrames, encode_headers};
+use crate::types::output::{FRAME_BYTES, OutputFrames};
 use crate::types::{
-    Clock, Header, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, Sharding, TimestampMs, Utc,
-    Watermark,
+    Clock, Headers, KeyGroup, KeyGroups, Origin, Original, OutputRef, Shard, Sharding, TimestampMs, Utc, Watermark,
 };
 use crossbeam_channel::Sender;
 use std::sync::Arc;
@@ -38,18 +38,6 @@ pub struct Meta<'a> {
     pub original: Option<Original<'a>>,
 }
 
-/// What to do with a record that a step refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BadRecordPolicy {
-    /// Stop the job, nothing lost. The default.
-    #[default]
-    Fail,
-    /// Drop it and count it by reason.
-    Skip,
-    /// Write it to this sink (index in the topology) in the same epoch, with its provenance in headers.
-    DeadLetter(u16),
-}
-
 /// What the lanes know of a source.
 #[derive(Debug, Clone)]
 pub struct SourceInfo {
@@ -59,6 +47,8 @@ pub struct SourceInfo {
     pub topic: String,
     /// What happens to its bad records.
     pub policy: BadRecordPolicy,
+    /// Whether some step behind an exchange may need a record's key and value for a dead letter.
+    pub keep_originals: bool,
 }
 
 /// How a sink takes outputs.
@@ -86,6 +76,10 @@ pub struct LaneGauges {
     pub spilled_bytes: AtomicUsize,
     /// Outputs of the epoch so far.
     pub outputs: AtomicU64,
+    /// Items that wait for the barrier to become outputs.
+    pub held: AtomicU64,
+    /// Bytes of these. They count as dirty, too, since the lane keeps them in memory.
+    pub held_bytes: AtomicUsize,
     /// Records read or folded since start.
     pub records: AtomicU64,
 }
@@ -125,6 +119,8 @@ pub struct LaneSetup {
     pub backends: Vec<Arc<dyn Backend>>,
     /// Sources by index.
     pub sources: Arc<[SourceInfo]>,
+    /// Steps with a policy of their own.
+    pub step_policies: Arc<StepPolicies>,
     /// Sinks by index.
     pub sinks: Arc<[SinkRoute]>,
     /// Where outputs go beyond the limit.
@@ -160,7 +156,7 @@ pub struct LaneContext {
     outputs: Vec<OutputBuffer>,
     outbox: Vec<OutputFrames>,
     /// The largest timestamp that records and outputs of this batch may have: the clock is read once a batch.
-    latest_allowed: TimestampMs,
+    pub(super) latest_allowed: TimestampMs,
     /// The lane's watermark.
     pub watermark: Watermark,
     /// Records of the epoch so far.
@@ -300,7 +296,7 @@ impl LaneContext {
         self.setup.gauges.outputs_handed_over();
     }
 
-    /// Ends a push: a refusal goes to the policy of the record's source, here and now, and the lane goes on.
+    /// Ends a push: a refusal goes to the policy of the step, or of the record's source, here and now, and the lane goes on.
     ///
     /// # Errors
     /// As [`LaneContext::refuse`], and what ended the push otherwise.
@@ -311,115 +307,8 @@ impl LaneContext {
             Err(StepError::Lane(error)) => Err(error),
         }
     }
-
-    /// Applies the policy of the record's source to a refusal.
-    ///
-    /// # Errors
-    /// Under the policy `fail`, and when the dead letter itself cannot be taken.
-    pub fn refuse(&mut self, record: BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
-        let info = self.setup.sources.get(usize::from(meta.origin.source));
-        let topic = info.map_or_else(String::new, |s| s.topic.clone());
-        let policy = info.map_or(BadRecordPolicy::Fail, |s| s.policy);
-        self.setup.metrics.bad_record(record.reason.label(), &record.step);
-        match policy {
-            BadRecordPolicy::Skip => Ok(()),
-            BadRecordPolicy::DeadLetter(sink) => {
-                self.dead_letter(sink, &topic, &record, meta)?;
-                self.setup.metrics.dead_letter(record.reason.label(), &record.step);
-                Ok(())
-            }
-            BadRecordPolicy::Fail => {
-                let Origin { partition, offset, .. } = meta.origin;
-                Err(LaneError::Bad {
-                    topic,
-                    partition,
-                    offset,
-                    record,
-                })
-            }
-        }
-    }
-
-    fn dead_letter(&mut self, sink: u16, topic: &str, record: &BadRecord, meta: &Meta<'_>) -> Result<(), LaneError> {
-        let mut headers = meta.headers.to_vec();
-        let of_record = cut_headers(&mut headers);
-        let mut add = |key: &str, value: String| {
-            headers.push(Header {
-                key: format!("keyfold.{key}"),
-                value: Some(value.into_bytes()),
-            });
-        };
-        add("topic", topic.to_owned());
-        add("partition", meta.origin.partition.to_string());
-        add("offset", meta.origin.offset.to_string());
-        add("step", record.step.clone());
-        add("reason", record.reason.label().to_owned());
-        add("error", record.message.chars().take(1024).collect());
-        add("time", self.setup.clock.now_ms().to_string());
-        let Original { key, value } = meta.original.unwrap_or(Original {
-            key: meta.key,
-            value: None,
-        });
-        let mut encoded = encode_headers(&headers);
-        let max = match self.setup.sinks.get(usize::from(sink)) {
-            Some(SinkRoute::Log { max_bytes }) => *max_bytes,
-            _ => usize::MAX,
-        };
-        let size = |encoded: &[u8]| Original { key, value }.bytes() + encoded.len();
-        // A dead letter never fails for its size: the provenance says where the original lies.
-        let (key, value) = if encoded.as_ref().map_or(true, |e| size(e) > max) {
-            headers.drain(..of_record);
-            headers.push(Header {
-                key: "keyfold.omitted".to_owned(),
-                value: Some(b"too large".to_vec()),
-            });
-            encoded = encode_headers(&headers);
-            (None, None)
-        } else {
-            (key, value)
-        };
-        let timestamp = if (0..=self.latest_allowed).contains(&meta.timestamp) {
-            meta.timestamp
-        } else {
-            -1
-        };
-        let encoded = encoded.unwrap_or_default();
-        let out = OutputRef {
-            sink,
-            timestamp,
-            partition: -1,
-            key,
-            value,
-            headers: &encoded,
-        };
-        match self.emit(&out, meta, &record.step) {
-            Ok(()) => Ok(()),
-            Err(StepError::Lane(e)) => Err(e),
-            Err(StepError::Bad(record)) => Err(LaneError::Bad {
-                topic: topic.to_owned(),
-                partition: meta.origin.partition,
-                offset: meta.origin.offset,
-                record,
-            }),
-        }
-    }
-}
-
-/// Cuts a record's headers to what can be written, with room for the provenance; returns how many are left.
-fn cut_headers(headers: &mut Vec<Header>) -> usize {
-    const PROVENANCE: usize = 16;
-    headers.truncate(HEADERS_MAX - PROVENANCE);
-    for header in headers.iter_mut() {
-        let end = header.key.floor_char_boundary(HEADER_KEY_MAX);
-        header.key.truncate(end);
-    }
-    headers.len()
 }
 
 pub(super) fn refusal(reason: BadReason, step: &str, message: String) -> StepError {
-    StepError::Bad(BadRecord {
-        reason,
-        step: step.to_owned(),
-        message,
-    })
+    Refused { reason, message }.at(step)
 }

@@ -17,6 +17,10 @@ pub enum BadReason {
     Timestamp,
     /// A user function refused it.
     User,
+    /// The same, because a number would not fit.
+    Overflow,
+    /// The same, because of a division by zero.
+    DivisionByZero,
     /// An output has no encoding.
     Encode,
     /// An output is larger than its sink takes.
@@ -33,6 +37,8 @@ impl BadReason {
             BadReason::Misplaced => "misplaced",
             BadReason::Timestamp => "timestamp",
             BadReason::User => "user",
+            BadReason::Overflow => "overflow",
+            BadReason::DivisionByZero => "division_by_zero",
             BadReason::Encode => "encode",
             BadReason::TooLarge => "too_large",
         }
@@ -56,12 +62,55 @@ impl fmt::Display for BadRecord {
     }
 }
 
+/// Why a user's function refuses an item. A text is the reason [`BadReason::User`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Kind of refusal.
+    pub reason: BadReason,
+    /// In words.
+    pub message: String,
+}
+
+impl Refused {
+    /// The refusal as that of a step.
+    #[must_use]
+    pub fn at(self, step: &str) -> StepError {
+        let Refused { reason, message } = self;
+        StepError::Bad(BadRecord {
+            reason,
+            step: step.to_owned(),
+            message,
+        })
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<String> for Refused {
+    fn from(message: String) -> Self {
+        Refused {
+            reason: BadReason::User,
+            message,
+        }
+    }
+}
+
+impl From<&str> for Refused {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
 /// What ends a lane, and with it the run.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// A bad record under the policy `fail`.
     #[error(
-        "{topic}-{partition} offset {offset}: {record}; repair or skip the record: set the source's bad-record policy to skip or dead letter"
+        "{topic}-{partition} offset {offset}: {record}; repair or skip the record: set the source's or the step's bad-record policy to skip or dead letter"
     )]
     Bad {
         /// Topic of the record.

@@ -1,7 +1,7 @@
 //! fold, reduce, count: one value per key, updated in place, an output for every record.
 use super::chain::Push;
 use super::context::{LaneContext, Meta};
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::error::{LaneError, Refused, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::state::{KeyRef, TypedMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Updates a key's value by an item and says what to emit.
 pub type Update<T, S, U> = Arc<dyn Fn(&mut Option<S>, T) -> U + Send + Sync>;
 /// The same, and may refuse the item: the value is as before then.
-pub type TryUpdate<T, S, U> = Arc<dyn Fn(&mut Option<S>, T) -> Result<U, String> + Send + Sync>;
+pub type TryUpdate<T, S, U> = Arc<dyn Fn(&mut Option<S>, T) -> Result<U, Refused> + Send + Sync>;
 
 /// How an aggregate updates.
 pub enum Updater<T, S, U> {
@@ -53,13 +53,7 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
             Updater::May(update) => self
                 .map
                 .try_update(key, meta.timestamp, |value| update(value, item))?
-                .map_err(|message| {
-                    StepError::Bad(BadRecord {
-                        reason: BadReason::User,
-                        step: self.id.clone(),
-                        message,
-                    })
-                })?,
+                .map_err(|refused| refused.at(&self.id))?,
         };
         self.next.push(out, &Meta { timestamp, ..*meta }, lane)
     }

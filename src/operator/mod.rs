@@ -1,10 +1,12 @@
 //! Operators: what happens to a record between its source and its sinks. Each lane has its own instances, chained by [`Push`].
+pub mod bad_records;
 mod chain;
 pub mod chain_factory;
 pub mod context;
 pub mod error;
 pub mod keyed;
 pub mod keyed_lane;
+pub mod last_per_epoch;
 mod map_meter;
 pub mod process;
 pub mod share;
@@ -14,6 +16,6 @@ pub mod terminal;
 
 pub use chain::{FanOut, Push};
 pub use context::{LaneContext, LaneSetup, Meta};
-pub use error::{BadReason, BadRecord, LaneError, StepError};
+pub use error::{BadReason, BadRecord, LaneError, Refused, StepError};
 pub use process::{KeyedProcess, ProcessContext, StateScope, ValueState};
 pub use share::LaneShare;

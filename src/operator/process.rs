@@ -1,7 +1,7 @@
 //! The keyed process operator: a user's type with any number of named value states.
 use super::chain::Push;
 use super::context::{LaneContext, LaneSetup, Meta};
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::error::{LaneError, Refused, StepError};
 use super::map_meter::observer;
 use super::share::LaneShare;
 use crate::barrier::Barrier;
@@ -62,15 +62,15 @@ pub trait KeyedProcess<T, U> {
 pub enum ProcessError {
     /// The user refuses the record.
     #[error("{0}")]
-    Refused(String),
+    Refused(Refused),
     /// State could not be read; ends the lane.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
-impl From<String> for ProcessError {
-    fn from(message: String) -> Self {
-        ProcessError::Refused(message)
+impl<R: Into<Refused>> From<R> for ProcessError {
+    fn from(refused: R) -> Self {
+        ProcessError::Refused(refused.into())
     }
 }
 
@@ -356,14 +356,7 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
         match result {
             Ok(()) => {}
             Err(ProcessError::State(e)) => return Err(e.into()),
-            Err(ProcessError::Refused(message)) => {
-                let record = BadRecord {
-                    reason: BadReason::User,
-                    step: self.id.clone(),
-                    message,
-                };
-                return Err(StepError::Bad(record));
-            }
+            Err(ProcessError::Refused(refused)) => return Err(refused.at(&self.id)),
         }
         for (out, timestamp) in self.emitted.drain(..) {
             // Before it reaches state further on: an aggregate keeps the largest timestamp for good.

@@ -1,7 +1,7 @@
 //! A source lane's operators: checks and decodes each record, keeps the positions and the watermark.
 use super::chain::Push;
-use super::context::{LaneContext, LaneSetup, Meta};
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::context::{LaneContext, LaneSetup, Meta, refusal};
+use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
@@ -44,13 +44,7 @@ pub struct Decoder<T> {
 
 impl<T> SourceChain for Decoder<T> {
     fn record(&mut self, record: &RecordRef<'_>, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError> {
-        let item = (self.decode)(record).map_err(|message| {
-            StepError::Bad(BadRecord {
-                reason: BadReason::Decode,
-                step: self.id.clone(),
-                message,
-            })
-        })?;
+        let item = (self.decode)(record).map_err(|message| refusal(BadReason::Decode, &self.id, message))?;
         self.next.push(item, meta, lane)
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {

@@ -1,14 +1,32 @@
 //! Operators without state.
 use super::chain::Push;
 use super::context::{LaneContext, Meta};
-use super::error::{BadReason, BadRecord, LaneError, StepError};
+use super::error::{LaneError, Refused, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::state::KeyRef;
 use std::sync::Arc;
 
 /// A user's function from one item to any number of items.
-pub type Expand<T, U> = Arc<dyn Fn(T, &mut dyn FnMut(U)) -> Result<(), String> + Send + Sync>;
+pub type Expand<T, U> = Arc<dyn Fn(T, &mut dyn FnMut(U)) -> Result<(), Refused> + Send + Sync>;
+
+/// One item for each, or a refusal.
+pub fn mapping<T, U, E: Into<Refused>>(f: impl Fn(T) -> Result<U, E> + Send + Sync + 'static) -> Expand<T, U> {
+    Arc::new(move |item, out| {
+        out(f(item).map_err(Into::into)?);
+        Ok(())
+    })
+}
+
+/// The items for which `f` is true, or a refusal.
+pub fn filtering<T, E: Into<Refused>>(f: impl Fn(&T) -> Result<bool, E> + Send + Sync + 'static) -> Expand<T, T> {
+    Arc::new(move |item, out| {
+        if f(&item).map_err(Into::into)? {
+            out(item);
+        }
+        Ok(())
+    })
+}
 
 /// map, filter and flat_map, fallible or not: all turn one item into some items.
 pub struct Stateless<T, U> {
@@ -36,13 +54,7 @@ impl<T, U> Push<T> for Stateless<T, U> {
         // Collected first: an item that the function refuses half-way emits nothing.
         let emitted = &mut self.emitted;
         emitted.clear();
-        (self.expand)(item, &mut |out| emitted.push(out)).map_err(|message| {
-            StepError::Bad(BadRecord {
-                reason: BadReason::User,
-                step: self.id.clone(),
-                message,
-            })
-        })?;
+        (self.expand)(item, &mut |out| emitted.push(out)).map_err(|refused| refused.at(&self.id))?;
         for out in self.emitted.drain(..) {
             let pushed = self.next.push(out, meta, lane);
             lane.settle(pushed, meta)?;

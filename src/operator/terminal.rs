@@ -1,6 +1,6 @@
 //! Where a lane's chain ends: in an exchange, or in a sink.
 use super::chain::Push;
-use super::context::{BadRecordPolicy, LaneContext, Meta, refusal};
+use super::context::{LaneContext, Meta, refusal};
 use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
@@ -56,14 +56,11 @@ fn misplaced(step: &str, why: &Misplaced, meta: &Meta<'_>, lane: &LaneContext) -
     refusal(BadReason::Misplaced, step, message)
 }
 
-fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
+/// What of the record travels with an item beside its key: headers, and the original where a dead letter may need it.
+pub(super) fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
     let headers = meta.headers.to_vec();
-    let policy = lane
-        .setup
-        .sources
-        .get(usize::from(meta.origin.source))
-        .map(|s| s.policy);
-    let keep = matches!(policy, Some(BadRecordPolicy::DeadLetter(_)));
+    let source = lane.setup.sources.get(usize::from(meta.origin.source));
+    let keep = source.is_some_and(|s| s.keep_originals);
     let original = meta.original.filter(|_| keep).map(|o| o.to_owned());
     (!headers.is_empty() || original.is_some()).then(|| Box::new(Extra { headers, original }))
 }

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -56,9 +56,9 @@ pub(super) struct Load {
     pub dirty: usize,
     /// Bytes of outputs in memory.
     pub outputs: usize,
-    /// Bytes of outputs, in memory or not.
+    /// Bytes of outputs, in memory or not, and of what is to become some.
     pub epoch_bytes: usize,
-    /// Number of outputs.
+    /// Number of them.
     pub count: u64,
 }
 
@@ -69,12 +69,16 @@ impl Gate {
             let loads = self.lanes.iter().map(|g| f(g).load(Ordering::Relaxed));
             loads.sum::<usize>()
         };
+        let count = |f: &dyn Fn(&LaneGauges) -> &AtomicU64| {
+            let counts = self.lanes.iter().map(|g| f(g).load(Ordering::Relaxed));
+            counts.sum::<u64>()
+        };
         let outputs = sum(&|g| &g.output_bytes) + sum(&|g| &g.outbox_bytes);
         Load {
             dirty: sum(&|g| &g.dirty_bytes),
             outputs,
-            epoch_bytes: outputs + sum(&|g| &g.spilled_bytes),
-            count: self.lanes.iter().map(|g| g.outputs.load(Ordering::Relaxed)).sum(),
+            epoch_bytes: outputs + sum(&|g| &g.spilled_bytes) + sum(&|g| &g.held_bytes),
+            count: count(&|g| &g.outputs) + count(&|g| &g.held),
         }
     }
 

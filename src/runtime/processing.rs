@@ -8,7 +8,7 @@ use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error, panic_text
 use super::measure::Sampler;
 use super::progress::Phase;
 use crate::config::{Budget, Config, Guarantee};
-use crate::operator::context::{LaneGauges, SourceInfo};
+use crate::operator::context::LaneGauges;
 use crate::operator::process::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
@@ -266,11 +266,6 @@ fn base_setup(
     let segments = topology.segments.len().max(1);
     let lanes = config.keyed_lanes.max(1) as usize * segments + topology.sources.len() * config.source_lanes as usize;
     let maps = (topology.states.len() * config.keyed_lanes.max(1) as usize).max(1);
-    let info = |s: &crate::topology::BuiltSource| SourceInfo {
-        id: s.id.clone(),
-        topic: s.source.topic(),
-        policy: s.policy,
-    };
     Ok(LaneSetup {
         name: String::new(),
         index: 0,
@@ -283,7 +278,8 @@ fn base_setup(
         },
         state_ids,
         backends: driver.backends.clone(),
-        sources: topology.sources.iter().map(info).collect(),
+        sources: topology.source_infos().into(),
+        step_policies: Arc::new(topology.step_policies.clone()),
         sinks: topology.routes().into(),
         spill,
         output_bytes_max: (budget.outputs_bytes / lanes.max(1)).max(1 << 16),

@@ -1,7 +1,6 @@
 //! Publishing a durable epoch: one transaction, and what to do when it does not go well (EP-5, EP-7, EP-8).
 use super::commit::{CommitDriver, Durable};
 use super::error::RuntimeError;
-use super::group::Signals;
 use super::start::WATCH_STEP;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{
@@ -17,7 +16,7 @@ use std::time::Duration;
 /// wait more often.
 const PIECES_PER_REFUSAL: u64 = 16;
 
-/// How long a fenced member waits for the group to tell that its name was taken: two heartbeats of the default, and some.
+/// How long a fenced producer waits for the group to tell that its member was fenced too: two heartbeats of the default, and some.
 const MEMBER_FENCE_WATCH: Duration = Duration::from_millis(2500);
 
 /// How long one read of an epoch's pointers waits until they are stable. Longer would be silence for the group, which takes an instance that
@@ -240,8 +239,8 @@ impl CommitDriver {
                 *refusals += 1;
                 if *refusals > self.refusal_retries_max {
                     return Err(RuntimeError::CannotGoOn(format!(
-                        "epoch {} was refused {refusals} times: {error}; raise the topic's or broker's limit, or give the source a \
-                         bad-record policy; nothing of the epoch was committed",
+                        "epoch {} was refused {refusals} times: {error}; raise the topic's or broker's limit, or give the source or the \
+                         step a bad-record policy; nothing of the epoch was committed",
                         epoch.pointer.epoch
                     )));
                 }
@@ -279,8 +278,8 @@ impl CommitDriver {
     /// EP-7: fenced by the broker's time-out or by another instance? The pointers tell, read without a session, which would fence the
     /// other one.
     fn on_fence(&mut self, epoch: &Durable, error: &LogError) -> Result<(), RuntimeError> {
-        if let Some(group) = self.group.clone() {
-            return self.on_fence_of_member(&group, error);
+        if self.group.is_some() {
+            return self.on_fence_of_member();
         }
         let broken = self.faults.broken("EP-7");
         // A fence this late is the broker's own: it has timed the transaction out, however often that happens.
@@ -298,17 +297,14 @@ impl CommitDriver {
         }
     }
 
-    /// In group mode the name belongs to the group's member, and a member whose name was taken hears so with its next heartbeat. Whoever does
-    /// not hear it in time was timed out by the broker.
-    fn on_fence_of_member(&mut self, group: &Signals, error: &LogError) -> Result<(), RuntimeError> {
+    /// In group mode the name belongs to the group's member, and a member that another one has fenced hears so with its next heartbeat: what it
+    /// was assigned is lost. Whoever does not hear it in time was timed out by the broker.
+    fn on_fence_of_member(&mut self) -> Result<(), RuntimeError> {
         // Whatever comes of it, the transaction that is open in this session is of no more use.
         self.session.stale = true;
         let clock = self.patience.clock.clone();
         let end = clock.elapsed() + MEMBER_FENCE_WATCH;
         while clock.elapsed() < end && !self.faults.broken("EP-7") {
-            if group.name_is_taken() {
-                return Err(RuntimeError::Fenced(error.to_string()));
-            }
             self.patience.still_ours("watching the group after a fence")?;
             clock.sleep(WATCH_STEP);
         }

@@ -9,8 +9,8 @@ pub enum GroupEvent {
     Assigned(Assignment),
     /// Everything that was assigned is taken back. The group waits for [`Membership::release`] before it gives the partitions to others.
     Revoked,
-    /// The session is over, or the member did not poll for too long: others own the partitions already. Also answered by
-    /// [`Membership::release`].
+    /// The session is over, or the member did not poll for too long, or another one has its name: others own the partitions already. Also
+    /// answered by [`Membership::release`]. What follows is an assignment, or that the name is taken.
     Lost,
 }
 
@@ -20,7 +20,8 @@ pub enum MembershipError {
     /// May pass by itself.
     #[error("{0}")]
     Retriable(String),
-    /// Another process has joined under this instance's name: exit 12, never fight.
+    /// Another process lives under this instance's name: exit 12, never fight. That the group has another member of this name is not enough:
+    /// a request to join that arrives late makes one that nobody is.
     #[error("{0}")]
     NameTaken(String),
     /// Cannot work (authorisation, configuration): exit 13.

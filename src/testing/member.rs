@@ -2,7 +2,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::broker::{MemoryBroker, Told};
+use super::broker::{Holder, MemoryBroker, Told};
 use super::process::Process;
 use crate::source::{GroupEvent, Membership, MembershipError};
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub struct MemoryMembership {
     id: Option<String>,
     holding: bool,
     owed: Option<Owed>,
+    /// Another member has the name, and it is not known yet whether anybody lives under it.
+    fenced: bool,
 }
 
 /// What a poll that finds nothing waits in real time, at most.
@@ -43,6 +45,7 @@ impl MemoryMembership {
             id: None,
             holding: false,
             owed: None,
+            fenced: false,
         }
     }
 
@@ -58,20 +61,36 @@ impl MemoryMembership {
     fn enter(&mut self) {
         self.holding = false;
         self.owed = None;
+        self.fenced = false;
         self.id = Some(self.broker.join_group(&self.group, &self.instance, &self.topics));
     }
 
-    fn name_taken(&self) -> MembershipError {
-        MembershipError::NameTaken(format!(
-            "another process has joined group {} as {}",
-            self.group, self.instance
-        ))
+    /// What is assigned is lost, whoever has the name.
+    fn lose(&mut self) -> GroupEvent {
+        self.owed = Some(Owed::Lost);
+        GroupEvent::Lost
+    }
+
+    /// Whether anybody lives under the name; joins again when nobody has it.
+    fn inquire(&mut self) -> Result<(), MembershipError> {
+        match self.broker.holder_of(&self.group, &self.instance) {
+            Holder::Nobody => self.enter(),
+            Holder::Silent => {}
+            Holder::Alive => {
+                let text = format!("another process has joined group {} as {}", self.group, self.instance);
+                return Err(MembershipError::NameTaken(text));
+            }
+        }
+        Ok(())
     }
 
     fn look(&mut self, id: &str) -> Result<Option<GroupEvent>, MembershipError> {
         match self.broker.ask_group(&self.group, &self.instance, id) {
             Told::Nothing => Ok(None),
-            Told::Fenced => Err(self.name_taken()),
+            Told::Fenced => {
+                self.fenced = true;
+                Ok(self.holding.then(|| self.lose()))
+            }
             Told::Assigned(assignment) => {
                 self.holding = true;
                 Ok(Some(GroupEvent::Assigned(assignment)))
@@ -80,10 +99,7 @@ impl MemoryMembership {
                 self.owed = Some(Owed::Revoked);
                 Ok(Some(GroupEvent::Revoked))
             }
-            Told::Unknown if self.holding => {
-                self.owed = Some(Owed::Lost);
-                Ok(Some(GroupEvent::Lost))
-            }
+            Told::Unknown if self.holding => Ok(Some(self.lose())),
             // There is nothing to lose: as a client does, it joins again and says nothing.
             Told::Unknown => {
                 self.enter();
@@ -103,10 +119,14 @@ impl Membership for MemoryMembership {
     }
     fn poll(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
         let id = self.id()?;
-        if self.owed != Some(Owed::Lost)
-            && let Some(event) = self.look(&id)?
-        {
-            return Ok(Some(event));
+        match self.owed {
+            Some(Owed::Lost) => {}
+            _ if self.fenced => self.inquire()?,
+            _ => {
+                if let Some(event) = self.look(&id)? {
+                    return Ok(Some(event));
+                }
+            }
         }
         std::thread::sleep(NAP.min(max_wait));
         Ok(None)
@@ -118,17 +138,22 @@ impl Membership for MemoryMembership {
                 "{} was not asked for what it releases",
                 self.instance
             ))),
+            Some(Owed::Lost) if self.fenced => {
+                self.holding = false;
+                self.owed = None;
+                Ok(())
+            }
             Some(Owed::Lost) => {
                 self.enter();
                 Ok(())
             }
             Some(Owed::Revoked) => match self.broker.release_to_group(&self.group, &self.instance, &id) {
-                Told::Fenced => Err(self.name_taken()),
                 Told::Unknown => {
                     self.enter();
                     Ok(())
                 }
-                _ => {
+                told => {
+                    self.fenced = told == Told::Fenced;
                     self.holding = false;
                     self.owed = None;
                     Ok(())

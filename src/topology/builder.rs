@@ -1,5 +1,6 @@
 //! What the builder collects, and the checks on it.
-use crate::operator::context::{BadRecordPolicy, LaneSetup, SinkRoute};
+use crate::operator::bad_records::{BadRecordPolicy, StepPolicies};
+use crate::operator::context::{LaneSetup, SinkRoute, SourceInfo};
 use crate::operator::keyed_lane::KeyedLane;
 use crate::operator::process::StateDecl;
 use crate::operator::source_lane::SourceChain;
@@ -60,6 +61,10 @@ pub struct Topology {
     pub segments: Vec<BuiltSegment>,
     /// Sinks, by index.
     pub sinks: Vec<(String, BuiltSink)>,
+    /// Steps with a bad-record policy of their own.
+    pub step_policies: StepPolicies,
+    /// Whether one of them makes dead letters behind an exchange.
+    pub letters_behind_exchanges: bool,
     /// Declared states.
     pub states: Vec<StateDecl>,
     /// Ids of stateful operators and of their states' schemas, hashed: equal for jobs that can read each other's state.
@@ -67,6 +72,18 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// What the lanes know of each source.
+    #[must_use]
+    pub fn source_infos(&self) -> Vec<SourceInfo> {
+        let info = |source: &BuiltSource| SourceInfo {
+            id: source.id.clone(),
+            topic: source.source.topic(),
+            policy: source.policy,
+            keep_originals: self.letters_behind_exchanges || matches!(source.policy, BadRecordPolicy::DeadLetter(_)),
+        };
+        self.sources.iter().map(info).collect()
+    }
+
     /// How each sink takes outputs.
     #[must_use]
     pub fn routes(&self) -> Vec<SinkRoute> {
@@ -129,6 +146,24 @@ pub enum TopologyError {
     /// Two sources of one topic.
     #[error("topic {0} is read by two sources; read it once and branch the stream")]
     DuplicateTopic(String),
+    /// A bad-record policy for a step that is not there.
+    #[error("there is a bad-record policy for the step {step}, and no operator has this id{}", did_you_mean(.nearest.as_deref()))]
+    UnknownStep {
+        /// The id.
+        step: String,
+        /// The operator's id that is most like it.
+        nearest: Option<String>,
+    },
+    /// Two bad-record policies for a step.
+    #[error("the step {0} has two bad-record policies; leave one out")]
+    DuplicatePolicy(String),
+    /// A handle of dead letters that another job gave out.
+    #[error("the dead letters {0} are of another job; add them to this one with Job::dead_letters")]
+    ForeignDeadLetters(String),
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |id| format!("; did you mean {id}?"))
 }
 
 /// Checks the grammar of job and operator ids.
@@ -147,10 +182,22 @@ pub fn check_id(id: &str) -> Result<(), TopologyError> {
     }
 }
 
+/// An operator.
+pub(super) struct Step {
+    pub id: String,
+    /// It runs on source lanes alone, where a record's key and value are at hand.
+    pub on_source_lanes: bool,
+}
+
 /// What a [`super::Job`] collects.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub ids: Vec<String>,
+    pub steps: Vec<Step>,
+    /// Ids of the sinks that are no steps: those for dead letters.
+    pub letters: Vec<String>,
+    pub policies: Vec<(String, BadRecordPolicy)>,
+    /// Dead letters that are not in `sinks`.
+    pub foreign_letters: Vec<String>,
     pub sources: Vec<BuiltSource>,
     pub segments: Vec<BuiltSegment>,
     pub sinks: Vec<(String, BuiltSink)>,
@@ -163,7 +210,7 @@ impl Parts {
     pub fn check(&self, job: &str) -> Result<(), TopologyError> {
         check_id(job)?;
         let mut seen = BTreeSet::new();
-        for id in &self.ids {
+        for id in self.steps.iter().map(|s| &s.id).chain(&self.letters) {
             check_id(id)?;
             if !seen.insert(id) {
                 return Err(TopologyError::DuplicateId(id.clone()));

@@ -1,10 +1,12 @@
 //! Streams whose items are grouped by key.
 use super::stream::{Job, Stream, Target, codec_encoder, sink, stateless};
+use crate::operator::Refused;
 use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::Meta;
 use crate::operator::keyed::{Aggregate, Updater};
+use crate::operator::last_per_epoch::{LastPerEpoch, Weight};
 use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
-use crate::operator::stateless::Expand;
+use crate::operator::stateless::{Expand, filtering, mapping};
 use crate::operator::terminal::Output;
 use crate::types::Codec;
 use crate::types::codec::LongBe;
@@ -32,9 +34,10 @@ impl<T> Clone for KeyedStream<T> {
 
 impl<T: Clone + Send + 'static> KeyedStream<T> {
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> KeyedStream<U> {
+        self.job.add_step(id, false);
         KeyedStream {
             job: self.job.clone(),
-            outs: stateless(&self.job, &self.outs, id, expand),
+            outs: stateless(&self.outs, id, expand),
         }
     }
 
@@ -48,7 +51,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         S: Clone + 'static,
         U: Clone + Send + 'static,
     {
-        self.job.add_id(id);
+        self.job.add_step(id, false);
         let decl = StateDecl {
             operator: id.to_owned(),
             name: AGGREGATE.to_owned(),
@@ -85,16 +88,16 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
     }
 
     /// As [`KeyedStream::fold`], but `f` may refuse an item: the value stays as it was, and the bad-record policy decides.
-    pub fn try_fold<A: Clone + Send + 'static>(
+    pub fn try_fold<A: Clone + Send + 'static, E: Into<Refused> + 'static>(
         &self,
         id: &str,
         codec: impl Codec<A> + 'static,
         init: impl Fn() -> A + Send + Sync + 'static,
-        f: impl Fn(&mut A, T) -> Result<(), String> + Send + Sync + 'static,
+        f: impl Fn(&mut A, T) -> Result<(), E> + Send + Sync + 'static,
     ) -> KeyedStream<A> {
         let f: crate::operator::keyed::TryUpdate<T, A, A> = Arc::new(move |value: &mut Option<A>, item| {
             let acc = value.get_or_insert_with(&init);
-            f(acc, item)?;
+            f(acc, item).map_err(Into::into)?;
             Ok(acc.clone())
         });
         self.aggregate(id, Arc::new(codec), move || Updater::May(f.clone()))
@@ -129,6 +132,38 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         self.aggregate(id, codec, move || Updater::Sure(f.clone()))
     }
 
+    /// Of the items of each key in an epoch the last one goes on, with the record it came from, when the epoch ends; those before it do not.
+    /// Keys go on in the order in which they first came in the epoch. An epoch ends at every `epoch_interval` and whenever a high-water
+    /// mark asks for it, so this thins out and promises no more than the last item of each.
+    ///
+    /// What is held until then is part of dirty state. `weight` tells what an item takes in memory beside its own size, so that the limits
+    /// hold: the bytes of its texts, for one.
+    ///
+    /// ```
+    /// # use keyfold::topology::Job;
+    /// # use keyfold::types::codec::LongBe;
+    /// # fn build(clicks: Box<dyn keyfold::source::Source>, out: keyfold::sink::LogTarget) {
+    /// let job = Job::new("clicks");
+    /// job.source("clicks", clicks, |_| Ok(()))
+    ///     .key_by_record_key("by-page")
+    ///     .count("counts")
+    ///     .last_per_epoch("latest", |_| 0)
+    ///     .to("pages", out, LongBe);
+    /// # }
+    /// ```
+    pub fn last_per_epoch(&self, id: &str, weight: impl Fn(&T) -> usize + Send + Sync + 'static) -> KeyedStream<T> {
+        self.job.add_step(id, false);
+        let next: Outs<T> = Outs::default();
+        let after = next.clone();
+        let weight: Weight<T> = Arc::new(weight);
+        self.outs
+            .add(move |setup| Box::new(LastPerEpoch::new(weight.clone(), open(&after, setup))));
+        KeyedStream {
+            job: self.job.clone(),
+            outs: next,
+        }
+    }
+
     /// A user's operator with named states. `factory` runs once now, to learn the states' names, and once per lane.
     pub fn process<P, U>(
         &self,
@@ -139,7 +174,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         P: KeyedProcess<T, U> + 'static,
         U: Clone + Send + 'static,
     {
-        self.job.add_id(id);
+        self.job.add_step(id, false);
         let mut declaring = StateScope::declaring(id);
         drop(factory(&mut declaring));
         self.job.parts().lock().states.extend(declaring.into_decls());
@@ -162,26 +197,54 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         id: &str,
         f: impl Fn(T) -> U + Send + Sync + 'static,
     ) -> KeyedStream<U> {
+        self.next(id, mapping(move |item| Ok::<_, Refused>(f(item))))
+    }
+
+    /// One item for each, or a refusal that goes to the bad-record policy.
+    pub fn try_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        self.next(id, mapping(f))
+    }
+
+    /// Keeps the items for which `f` is true.
+    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
+        self.next(id, filtering(move |item| Ok::<_, Refused>(f(item))))
+    }
+
+    /// Keeps the items for which `f` is true; those that it refuses go to the bad-record policy.
+    pub fn try_filter<E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(&T) -> Result<bool, E> + Send + Sync + 'static,
+    ) -> KeyedStream<T> {
+        self.next(id, filtering(f))
+    }
+
+    /// Any number of items for each.
+    pub fn flat_map<U: Clone + Send + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
         self.next(
             id,
             Arc::new(move |item, out| {
-                out(f(item));
+                f(item, out);
                 Ok(())
             }),
         )
     }
 
-    /// Keeps the items for which `f` is true.
-    pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> KeyedStream<T> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                if f(&item) {
-                    out(item)
-                };
-                Ok(())
-            }),
-        )
+    /// Any number of items for each, or a refusal that goes to the bad-record policy; what was given out before it is dropped then.
+    pub fn try_flat_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), E> + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        self.next(id, Arc::new(move |item, out| f(item, out).map_err(Into::into)))
     }
 
     /// For keying by another key. Until then the items keep their key bytes: as the key of outputs, and for
@@ -196,6 +259,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
 
     /// Writes the items to a sink, under their key bytes.
     pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
+        self.job.add_step(id, false);
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
 
@@ -206,6 +270,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         target: impl Into<Target>,
         encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
+        self.job.add_step(id, false);
         sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
     }
 }

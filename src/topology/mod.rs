@@ -12,13 +12,16 @@
 //!     .to("totals", totals, LongBe);
 //! # }
 //! ```
+mod bad_records;
 mod builder;
 mod keyed_stream;
+mod nearest;
 mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use bad_records::{BadRecords, DeadLetters};
 pub use builder::{BuiltSegment, BuiltSink, BuiltSource, OpenSource, Segment, Topology, TopologyError};
 pub use keyed_stream::KeyedStream;
 pub use sources::SourceOptions;

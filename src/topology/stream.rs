@@ -1,14 +1,15 @@
 //! Jobs and streams that are not keyed.
-use super::builder::{BuiltSegment, BuiltSink, BuiltSource, Parts, Segment, Topology, TopologyError};
+use super::builder::{BuiltSegment, BuiltSink, BuiltSource, Parts, Segment, Step, Topology, TopologyError};
 use super::keyed_stream::KeyedStream;
-use super::sources::{BadRecords, SourceOptions};
+use super::sources::SourceOptions;
 use crate::barrier::Barrier;
 use crate::exchange::Hub;
+use crate::operator::Refused;
 use crate::operator::chain_factory::{Outs, open};
-use crate::operator::context::{BadRecordPolicy, LaneSetup, Meta};
+use crate::operator::context::{LaneSetup, Meta};
 use crate::operator::keyed_lane::{KeyedLane, TypedLane};
 use crate::operator::source_lane::Decoder;
-use crate::operator::stateless::{Expand, Stateless};
+use crate::operator::stateless::{Expand, Stateless, filtering, mapping};
 use crate::operator::terminal::{Encode, KeyBy, KeyWriter, Output, ToSink};
 use crate::sink::{LogTarget, OutboxSink};
 use crate::source::Source;
@@ -53,8 +54,11 @@ impl Job {
         }
     }
 
-    pub(super) fn add_id(&self, id: &str) {
-        self.parts.lock().ids.push(id.to_owned());
+    pub(super) fn add_step(&self, id: &str, on_source_lanes: bool) {
+        self.parts.lock().steps.push(Step {
+            id: id.to_owned(),
+            on_source_lanes,
+        });
     }
 
     pub(super) fn parts(&self) -> &Mutex<Parts> {
@@ -79,15 +83,9 @@ impl Job {
         options: SourceOptions,
         decode: impl Fn(&RecordRef<'_>) -> Result<T, String> + Send + Sync + 'static,
     ) -> Stream<T> {
-        self.add_id(id);
+        self.add_step(id, true);
         let outs: Outs<T> = Outs::default();
-        let policy = match options.bad_records {
-            BadRecords::Fail => BadRecordPolicy::Fail,
-            BadRecords::Skip => BadRecordPolicy::Skip,
-            BadRecords::DeadLetter(target) => {
-                BadRecordPolicy::DeadLetter(self.add_sink(&format!("{id}-dead-letters"), target))
-            }
-        };
+        let policy = self.parts.lock().policy(options.bad_records);
         let decode = Arc::new(decode);
         let (name, chain) = (id.to_owned(), outs.clone());
         let open = Arc::new(move |setup: &LaneSetup| {
@@ -112,7 +110,6 @@ impl Job {
     }
 
     pub(super) fn add_sink(&self, id: &str, target: Target) -> u16 {
-        self.add_id(id);
         let built = match target {
             Target::Log(target) => BuiltSink::Log(target),
             Target::Outbox(sink) => BuiltSink::Outbox(sink),
@@ -131,6 +128,8 @@ impl Job {
         parts.check(&self.name)?;
         let stage = parts.sources.first().map(|s| s.id.clone()).unwrap_or_default();
         let fingerprint = parts.fingerprint();
+        let step_policies = parts.step_policies()?;
+        let letters_behind_exchanges = parts.letters_behind_exchanges();
         let Parts {
             sources,
             segments,
@@ -144,6 +143,8 @@ impl Job {
             sources,
             segments,
             sinks,
+            step_policies,
+            letters_behind_exchanges,
             states,
             fingerprint,
         })
@@ -171,12 +172,10 @@ impl<T> Clone for Stream<T> {
 }
 
 pub(super) fn stateless<T: Clone + 'static, U: Clone + 'static>(
-    job: &Job,
     outs: &Outs<T>,
     id: &str,
     expand: Expand<T, U>,
 ) -> Outs<U> {
-    job.add_id(id);
     let next: Outs<U> = Outs::default();
     let (id, after) = (id.to_owned(), next.clone());
     outs.add(move |setup| Box::new(Stateless::new(id.clone(), expand.clone(), open(&after, setup))));
@@ -223,7 +222,6 @@ fn exchange<T: Clone + Send + 'static>(job: &Job, outs: &Outs<T>, id: &str, keyi
         record_keyed,
         writer: key,
     } = keying;
-    job.add_id(id);
     let hub: Arc<Hub<T, Barrier>> = Arc::default();
     let behind: Outs<T> = Outs::default();
     let (name, upstream) = (id.to_owned(), hub.clone());
@@ -246,51 +244,45 @@ fn exchange<T: Clone + Send + 'static>(job: &Job, outs: &Outs<T>, id: &str, keyi
 }
 
 impl<T: Clone + Send + 'static> Stream<T> {
+    fn add_step(&self, id: &str) {
+        self.job.add_step(id, self.of_sources);
+    }
+
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> Stream<U> {
+        self.add_step(id);
         Stream {
             job: self.job.clone(),
-            outs: stateless(&self.job, &self.outs, id, expand),
+            outs: stateless(&self.outs, id, expand),
             of_sources: self.of_sources,
         }
     }
 
     /// One item for each.
     pub fn map<U: Clone + Send + 'static>(&self, id: &str, f: impl Fn(T) -> U + Send + Sync + 'static) -> Stream<U> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                out(f(item));
-                Ok(())
-            }),
-        )
+        self.next(id, mapping(move |item| Ok::<_, Refused>(f(item))))
     }
 
     /// One item for each, or a refusal that goes to the bad-record policy.
-    pub fn try_map<U: Clone + Send + 'static>(
+    pub fn try_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
         &self,
         id: &str,
-        f: impl Fn(T) -> Result<U, String> + Send + Sync + 'static,
+        f: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
     ) -> Stream<U> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                out(f(item)?);
-                Ok(())
-            }),
-        )
+        self.next(id, mapping(f))
     }
 
     /// Keeps the items for which `f` is true.
     pub fn filter(&self, id: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Stream<T> {
-        self.next(
-            id,
-            Arc::new(move |item, out| {
-                if f(&item) {
-                    out(item)
-                };
-                Ok(())
-            }),
-        )
+        self.next(id, filtering(move |item| Ok::<_, Refused>(f(item))))
+    }
+
+    /// Keeps the items for which `f` is true; those that it refuses go to the bad-record policy.
+    pub fn try_filter<E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(&T) -> Result<bool, E> + Send + Sync + 'static,
+    ) -> Stream<T> {
+        self.next(id, filtering(f))
     }
 
     /// Any number of items for each.
@@ -308,9 +300,18 @@ impl<T: Clone + Send + 'static> Stream<T> {
         )
     }
 
+    /// Any number of items for each, or a refusal that goes to the bad-record policy; what was given out before it is dropped then.
+    pub fn try_flat_map<U: Clone + Send + 'static, E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        self.next(id, Arc::new(move |item, out| f(item, out).map_err(Into::into)))
+    }
+
     /// This stream and another one together, without any order between them.
     pub fn merge(&self, id: &str, other: &Stream<T>) -> Stream<T> {
-        self.job.add_id(id);
+        self.job.add_step(id, self.of_sources && other.of_sources);
         let joined: Outs<T> = Outs::default();
         for side in [&self.outs, &other.outs] {
             let after = joined.clone();
@@ -335,6 +336,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
             record_keyed: false,
             writer: Arc::new(move |item, _, out| codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true)),
         };
+        self.add_step(id);
         let outs = exchange(&self.job, &self.outs, id, keying);
         KeyedStream {
             job: self.job.clone(),
@@ -355,6 +357,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
                 Ok(meta.key.is_some())
             }),
         };
+        self.add_step(id);
         let outs = exchange(&self.job, &self.outs, id, keying);
         KeyedStream {
             job: self.job.clone(),
@@ -364,6 +367,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
 
     /// Writes the items to a sink, under the record's key; after [`KeyedStream::unkeyed`] under the key bytes of the stream they come from.
     pub fn to(&self, id: &str, target: impl Into<Target>, codec: impl Codec<T> + 'static) {
+        self.add_step(id);
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
 
@@ -374,6 +378,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         target: impl Into<Target>,
         encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
+        self.add_step(id);
         sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
     }
 }

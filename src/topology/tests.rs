@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::Guarantee;
-use crate::operator::context::{BadRecordPolicy, LaneGauges, LaneSetup, SinkRoute, SourceInfo};
+use crate::operator::bad_records::{BadRecordPolicy, StepPolicies};
+use crate::operator::context::{LaneGauges, LaneSetup, SinkRoute, SourceInfo};
 use crate::operator::keyed_lane::{KeyedLane, LaneStep};
 use crate::operator::source_lane::SourceLane;
 use crate::operator::{LaneError, LaneShare};
@@ -108,6 +109,7 @@ fn setup(groups: KeyGroups, sharding: Sharding, policy: BadRecordPolicy, spill: 
         id: "lines".to_owned(),
         topic: "in".to_owned(),
         policy,
+        keep_originals: false,
     };
     LaneSetup {
         name: "lane".to_owned(),
@@ -118,6 +120,7 @@ fn setup(groups: KeyGroups, sharding: Sharding, policy: BadRecordPolicy, spill: 
         state_ids: Arc::new([(("counts".to_owned(), "value".to_owned()), StateId(1))].into()),
         backends: (0..4).map(backend).collect(),
         sources: Arc::new([info]),
+        step_policies: Arc::<StepPolicies>::default(),
         sinks: Arc::new([SinkRoute::Log { max_bytes: 4096 }]),
         spill,
         output_bytes_max: 1 << 20,

@@ -43,6 +43,14 @@ impl Partitioner {
     }
 }
 
+/// Spreads a partitioner's hash over 64 bits, for tables in memory: a lane's hashes share their remainder by the number of key groups, and
+/// a table wants good low and good high bits.
+#[must_use]
+pub fn spread(hash: u32) -> u64 {
+    let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
+}
+
 /// Kafka's murmur2 (`org.apache.kafka.common.utils.Utils.murmur2`), seed 0x9747b28c.
 #[must_use]
 pub fn murmur2(data: &[u8]) -> u32 {

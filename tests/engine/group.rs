@@ -326,6 +326,36 @@ fn ep_7_a_twin_takes_the_name_and_the_other_ends_with_12() {
     cluster.stop(twin);
 }
 
+/// A request to join that an overloaded broker got late made an instance's former self the newcomer under its name: the instance was fenced and
+/// ended with 12, although no other process had the name. It has to drop what it was about to commit and to join again.
+#[test]
+fn ep_7_who_is_fenced_by_its_own_former_self_goes_on() {
+    let mut cluster = Cluster::new();
+    let instance = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    // The fence comes while an epoch waits for the store.
+    for k in 1..=9 {
+        instance
+            .process
+            .fault(Call::Put, k, Fault::Fail(LogErrorKind::Retriable));
+    }
+    cluster.add(2);
+    eventually("the store fails", || instance.process.calls(Call::Put) > 4);
+    let commits = cluster.broker.commits(SUMS).len();
+    let rebalances = instance.metrics.rebalances();
+    cluster.broker.join_late(SUMS, "a");
+    eventually("fenced", || instance.metrics.rebalances() > rebalances);
+    cluster.add(3);
+    // As long as its former self is there it commits nothing.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(cluster.broker.commits(SUMS).len(), commits);
+    cluster.broker.expire_member(SUMS, "a");
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(instance);
+}
+
 /// The pointers of a shard that the store knows are gone: that is no fresh start, in group mode either.
 #[test]
 fn ep_6_a_shard_whose_pointer_is_lost_is_refused() {

@@ -1,4 +1,4 @@
-//! Instances of one job come, go, die, freeze and fail at random, over a coordinator in memory; whatever happens, every record has its one
+//! Instances of one job come, go, die, freeze, fail and are fenced at random, over a coordinator in memory; whatever happens, every record has its one
 //! output. The seed is printed; the order of events depends on the machine as well, so that a seed narrows a failure down and does not
 //! replay it to the letter.
 use crate::group::{Cluster, Instance};
@@ -101,6 +101,18 @@ impl Storm {
         }
     }
 
+    /// A former request to join of a living instance arrives, and the membership that it makes ends with its session.
+    fn fence(&mut self, at: usize) {
+        if self.alive[at].is_none() {
+            return;
+        }
+        self.story.push(format!("fence {}", NAMES[at]));
+        self.cluster.broker.join_late(SUMS, NAMES[at]);
+        self.add();
+        self.pause();
+        self.cluster.broker.expire_member(SUMS, NAMES[at]);
+    }
+
     fn kill(&mut self, at: usize) {
         let Some(instance) = self.alive[at].take() else { return };
         self.story.push(format!("kill {}", NAMES[at]));
@@ -118,12 +130,13 @@ impl Storm {
 
     fn step(&mut self) {
         let at = self.rng.below(3) as usize;
-        match self.rng.below(10) {
+        match self.rng.below(11) {
             0..=2 => self.start(at),
             3 => self.kill(at),
             4 => self.stop(at),
             5 => self.freeze(at),
             6 | 7 => self.trouble(at),
+            8 => self.fence(at),
             _ => self.add(),
         }
         self.pause();

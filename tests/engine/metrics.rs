@@ -1,13 +1,14 @@
 //! What a run counts, and what it leaves out because nobody can know it.
 use crate::support::{driver, pipe, record};
 use keyfold::testing::{MemoryBroker, TestDriver};
-use keyfold::topology::{Job, SourceOptions, Topology, TopologyError};
+use keyfold::topology::{BadRecords, Job, SourceOptions, Topology, TopologyError};
 use keyfold::types::codec::{LongBe, Utf8};
 use std::time::{Duration, Instant};
 
 fn sums(broker: &MemoryBroker) -> Result<Topology, TopologyError> {
     let job = Job::new("sums");
-    let letters = SourceOptions::dead_letter(broker.target("letters"));
+    let letters = BadRecords::DeadLetter(job.dead_letters("letters", broker.target("letters")));
+    let letters = SourceOptions::bad_records(letters);
     job.source_with("orders", broker.source("in"), letters, |r| {
         let text = String::from_utf8_lossy(r.value.unwrap_or_default()).into_owned();
         text.parse::<i64>().map_err(|e| format!("{text:?}: {e}"))

@@ -2,7 +2,7 @@
 use crate::support::{driver, pipe, record, sorted, sums, texts};
 use keyfold::operator::process::{KeyedProcess, ProcessContext, ProcessError, ValueState};
 use keyfold::testing::{TestDriver, TestRecord};
-use keyfold::topology::{Job, SourceOptions};
+use keyfold::topology::{BadRecords, Job, SourceOptions};
 use keyfold::types::codec::{LongBe, Postcard, Raw, Utf8};
 use keyfold::types::{Header, RecordRef};
 
@@ -78,7 +78,7 @@ fn reduce_count_and_keyed_map_and_filter() {
 fn a_try_fold_that_refuses_leaves_the_value_as_it_was() {
     let mut driver = driver(|broker| {
         let job = Job::new("refusing");
-        let options = SourceOptions::skip_bad_records();
+        let options = SourceOptions::bad_records(BadRecords::Skip);
         job.source_with("values", broker.source("in"), options, |r| {
             text(r)?.parse::<i64>().map_err(|e| e.to_string())
         })
@@ -186,7 +186,7 @@ impl KeyedProcess<String, String> for Dedup {
         match item.as_str() {
             "bad" => {
                 context.emit("never".to_owned());
-                return Err(ProcessError::Refused("bad".to_owned()));
+                return Err("bad".into());
             }
             "clear" => {
                 self.last.clear()?;
@@ -214,13 +214,18 @@ impl KeyedProcess<String, String> for Dedup {
 fn a_process_operator_sees_provenance_and_its_changes_are_undone_when_it_refuses() {
     let mut driver = driver(|broker| {
         let job = Job::new("process");
-        job.source_with("items", broker.source("in"), SourceOptions::skip_bad_records(), text)
-            .key_by_record_key("by-key")
-            .process("dedup", |scope| Dedup {
-                last: scope.value("last", Utf8),
-                seen: scope.value("seen", Postcard::<u64>::new(1)),
-            })
-            .to("sink", broker.target("out"), Utf8);
+        job.source_with(
+            "items",
+            broker.source("in"),
+            SourceOptions::bad_records(BadRecords::Skip),
+            text,
+        )
+        .key_by_record_key("by-key")
+        .process("dedup", |scope| Dedup {
+            last: scope.value("last", Utf8),
+            seen: scope.value("seen", Postcard::<u64>::new(1)),
+        })
+        .to("sink", broker.target("out"), Utf8);
         job.build()
     });
     driver.start().expect("starts");

@@ -2,18 +2,19 @@
 use crate::support::{assert_cannot_go_on, driver, pipe, record, texts};
 use keyfold::sink::LogErrorKind;
 use keyfold::testing::{Call, Fault, MemoryBroker, TestDriver, TestRecord};
-use keyfold::topology::{Job, SourceOptions, Topology, TopologyError};
+use keyfold::topology::{BadRecords, Job, SourceOptions, Topology, TopologyError};
 use keyfold::types::Clock;
 use keyfold::types::codec::Utf8;
 
 fn policy(name: &'static str) -> impl Fn(&MemoryBroker) -> Result<Topology, TopologyError> {
     move |broker| {
-        let options = match name {
-            "skip" => SourceOptions::skip_bad_records(),
-            "letters" => SourceOptions::dead_letter(broker.target("letters")),
-            _ => SourceOptions::default(),
-        };
         let job = Job::new("policies");
+        let bad_records = match name {
+            "skip" => BadRecords::Skip,
+            "letters" => BadRecords::DeadLetter(job.dead_letters("letters", broker.target("letters"))),
+            _ => BadRecords::Fail,
+        };
+        let options = SourceOptions::bad_records(bad_records);
         job.source_with("items", broker.source("in"), options, |r| {
             std::str::from_utf8(r.value.unwrap_or_default())
                 .map(str::to_owned)

@@ -6,7 +6,7 @@ use keyfold::runtime::ExitCode;
 use keyfold::sink::{OutboxSink, SinkError};
 use keyfold::source::{Flow, RecordSink, Source, SourceError, SourceReader};
 use keyfold::testing::{DriverError, MemoryBroker, TestDriver, TestRecord};
-use keyfold::topology::{Job, SourceOptions, Stream, Topology, TopologyError};
+use keyfold::topology::{BadRecords, Job, SourceOptions, Stream, Topology, TopologyError};
 use keyfold::types::codec::{LongBe, Utf8};
 use keyfold::types::output::{HEADER_KEY_MAX, decode_headers};
 use keyfold::types::{Header, OutputRef, Position, RecordRef, Sequence, Shard, TopicInfo};
@@ -18,12 +18,12 @@ const DAY_MS: i64 = 86_400_000;
 /// Texts from `in`; `build` adds what follows, with dead letters on `letters` or, without them, the policy `fail`.
 fn job(letters: bool, build: impl Fn(&Stream<String>, &MemoryBroker) + 'static) -> TestDriver {
     let driver = driver(move |broker: &MemoryBroker| {
-        let options = match letters {
-            true => SourceOptions::dead_letter(broker.target("letters")),
-            false => SourceOptions::default(),
-        };
         let job = Job::new("parts");
-        build(&lines(&job, broker, options), broker);
+        let bad_records = match letters {
+            true => BadRecords::DeadLetter(job.dead_letters("letters", broker.target("letters"))),
+            false => BadRecords::Fail,
+        };
+        build(&lines(&job, broker, bad_records), broker);
         job.build()
     });
     driver.broker().create_topic("letters", 1);
@@ -31,7 +31,8 @@ fn job(letters: bool, build: impl Fn(&Stream<String>, &MemoryBroker) + 'static) 
     driver
 }
 
-fn lines(job: &Job, broker: &MemoryBroker, options: SourceOptions) -> Stream<String> {
+fn lines(job: &Job, broker: &MemoryBroker, bad_records: BadRecords) -> Stream<String> {
+    let options = SourceOptions::bad_records(bad_records);
     job.source_with("lines", broker.source("in"), options, |r| {
         Ok(String::from_utf8_lossy(r.value.unwrap_or_default()).into_owned())
     })
@@ -339,7 +340,8 @@ fn dead_letters_go_to_sinks_that_are_no_log_too() {
     let sink = kept.clone();
     let mut driver = driver(move |broker: &MemoryBroker| -> Result<Topology, TopologyError> {
         let job = Job::new("letters");
-        lines(&job, broker, SourceOptions::dead_letter(sink.clone()))
+        let letters = job.dead_letters("letters", sink.clone());
+        lines(&job, broker, BadRecords::DeadLetter(letters))
             .try_map("strict", |line| {
                 if line == "bad" {
                     Err("told to".to_owned())

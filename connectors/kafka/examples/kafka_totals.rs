@@ -19,7 +19,7 @@ use keyfold::checkpoint::DirectoryStore;
 use keyfold::config::Config;
 use keyfold::runtime::Runtime;
 use keyfold::testing::Faults;
-use keyfold::topology::{Job, SourceOptions};
+use keyfold::topology::{BadRecords, Job, SourceOptions};
 use keyfold::types::codec::Json;
 use keyfold_kafka::{KafkaConfig, KafkaLog, KafkaSource, kafka_target};
 use std::sync::Arc;
@@ -35,10 +35,15 @@ fn main() -> anyhow::Result<()> {
     let job = Job::new("kafka-totals");
     let source = Box::new(KafkaSource::topic(&kafka, payments.as_str()));
     // What is no number is counted and left out; without this option it would stop the job.
-    job.source_with("payments", source, SourceOptions::skip_bad_records(), |record| {
-        let text = std::str::from_utf8(record.value.unwrap_or_default()).map_err(|e| e.to_string())?;
-        text.trim().parse::<i64>().map_err(|e| e.to_string())
-    })
+    job.source_with(
+        "payments",
+        source,
+        SourceOptions::bad_records(BadRecords::Skip),
+        |record| {
+            let text = std::str::from_utf8(record.value.unwrap_or_default()).map_err(|e| e.to_string())?;
+            text.trim().parse::<i64>().map_err(|e| e.to_string())
+        },
+    )
     .key_by_record_key("by-key")
     .try_fold(
         "totals",
@@ -46,7 +51,7 @@ fn main() -> anyhow::Result<()> {
         || 0_i64,
         |total, amount| {
             *total = total.checked_add(amount).ok_or("the total is too large")?;
-            Ok(())
+            Ok::<(), String>(())
         },
     )
     .to("out", kafka_target(&kafka, totals)?, Json::new(1));

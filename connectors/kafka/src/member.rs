@@ -2,6 +2,9 @@
 //!
 //! The member only keeps the membership: records are read by [`crate::KafkaSource`], from explicit offsets. So whatever the group gives is
 //! answered with an empty assignment, nothing is ever fetched here, and a long restore is nobody's problem but the engine's.
+mod fence;
+
+use self::fence::{Inquiry, Verdict};
 use crate::config::{GroupTimeouts, KafkaConfig};
 use crate::error::membership_error;
 use crate::ffi::{Client, EventQueue, Failure, GroupMetadata, Kind, List, MemberEvent};
@@ -26,7 +29,10 @@ pub struct KafkaMembership {
     instance: String,
     topics: Vec<String>,
     properties: Vec<(String, String)>,
+    session: Duration,
     joined: Option<Joined>,
+    /// While it is not known who has the name.
+    inquiry: Option<Inquiry>,
 }
 
 struct Joined {
@@ -46,6 +52,8 @@ enum Standing {
     Refused,
     /// The assignment is taken back, which is to be answered.
     Revoking,
+    /// Another member has the name.
+    Fenced,
 }
 
 impl KafkaMembership {
@@ -77,7 +85,9 @@ impl KafkaMembership {
             instance,
             topics,
             properties,
+            session: timeouts.session,
             joined: None,
+            inquiry: None,
         })
     }
 
@@ -139,10 +149,65 @@ impl KafkaMembership {
         })
     }
 
+    /// The client was told that another member has its name: what was assigned is lost, whoever that is.
+    fn fenced(&mut self, why: String) -> Result<Option<GroupEvent>, MembershipError> {
+        let (group, instance) = (self.group.clone(), self.instance.clone());
+        tracing::warn!(
+            group,
+            instance,
+            "fenced: another member has this name; nothing is done until it is known whether anybody lives under it"
+        );
+        self.inquiry = Some(Inquiry::new(why, self.session));
+        let had = std::mem::replace(&mut self.joined()?.standing, Standing::Fenced);
+        Ok(matches!(had, Standing::Assigned | Standing::Revoking).then_some(GroupEvent::Lost))
+    }
+
+    /// A step towards knowing whether anybody lives under the name. A client that was fenced stays so: a new one asks, and joins when nobody
+    /// does.
+    fn inquire(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
+        if self.joined()?.standing == Standing::Fenced {
+            self.joined = None;
+            self.joined = Some(self.make()?);
+        }
+        let (Some(inquiry), Some(joined)) = (&mut self.inquiry, &self.joined) else {
+            return Ok(None);
+        };
+        // An outage leaves many errors there. Nothing else comes: the client has not joined.
+        while joined.queue.next(Duration::ZERO).is_some() {}
+        let (group, instance) = (self.group.as_str(), self.instance.as_str());
+        if inquiry.step(&joined.client, (group, instance), max_wait)? == Verdict::Free {
+            tracing::info!(group, instance, "nobody has this name, the instance joins again");
+            joined.client.subscribe(&self.topics).map_err(|f| self.failed(&f))?;
+            self.inquiry = None;
+        }
+        Ok(None)
+    }
+
     fn joined(&mut self) -> Result<&mut Joined, MembershipError> {
         let context = self.context();
         let none = || MembershipError::Retriable(format!("{context}: it has not joined; join first"));
         self.joined.as_mut().ok_or_else(none)
+    }
+
+    /// What the client tells.
+    fn listen(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
+        let end = Instant::now() + max_wait;
+        let mut passes = Ok(None);
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            let Some(event) = self.joined()?.queue.next(left) else {
+                self.check()?;
+                return passes;
+            };
+            let of_client = matches!(event, MemberEvent::Error(_));
+            match self.serve(event) {
+                Ok(None) => {}
+                // An outage leaves dozens of them, and the group waits for the answer to the decision behind them.
+                Err(error @ MembershipError::Retriable(_)) if of_client => passes = Err(error),
+                decided => return decided,
+            }
+        }
     }
 
     /// Answers an event of the group; what there is to know about it, if anything.
@@ -265,45 +330,39 @@ fn identified(of: &GroupMetadata, instance: String) -> Option<GroupMember> {
 
 impl Membership for KafkaMembership {
     fn join(&mut self) -> Result<(), MembershipError> {
-        if self.joined.is_some() {
-            // It joins again by itself; to subscribe again would begin a rebalance.
-            return self.check();
+        // Once it has, the client joins again by itself; to subscribe again would begin a rebalance.
+        if self.joined.is_none() {
+            let joined = self.make()?;
+            joined.client.subscribe(&self.topics).map_err(|f| self.failed(&f))?;
+            self.joined = Some(joined);
         }
-        let joined = self.make()?;
-        joined.client.subscribe(&self.topics).map_err(|f| self.failed(&f))?;
-        self.joined = Some(joined);
         Ok(())
     }
 
     fn poll(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
-        let end = Instant::now() + max_wait;
-        let mut passes = Ok(None);
-        loop {
-            self.check()?;
-            let left = end.saturating_duration_since(Instant::now());
-            let Some(event) = self.joined()?.queue.next(left) else {
-                self.check()?;
-                return passes;
-            };
-            let of_client = matches!(event, MemberEvent::Error(_));
-            match self.serve(event) {
-                Ok(None) => {}
-                // An outage leaves dozens of them, and the group waits for the answer to the decision behind them.
-                Err(error @ MembershipError::Retriable(_)) if of_client => passes = Err(error),
-                decided => return decided,
-            }
+        if self.inquiry.is_some() {
+            return self.inquire(max_wait);
+        }
+        match self.listen(max_wait) {
+            Err(MembershipError::NameTaken(why)) => self.fenced(why),
+            told => told,
         }
     }
 
     fn release(&mut self) -> Result<(), MembershipError> {
-        match self.joined()?.standing {
+        let released = match self.joined()?.standing {
             Standing::Revoking => self.give_back(),
-            Standing::Joining | Standing::Assigned | Standing::Refused => Ok(()),
+            _ => Ok(()),
+        };
+        match released {
+            Err(MembershipError::NameTaken(why)) => self.fenced(why).map(drop),
+            released => released,
         }
     }
 
     fn close(&mut self, leave: bool) {
-        if leave && self.joined.is_some() && self.check().is_ok() && !self.leave() {
+        let member = self.joined.is_some() && self.inquiry.is_none() && self.check().is_ok();
+        if leave && member && !self.leave() {
             let (group, instance) = (&self.group, &self.instance);
             tracing::warn!(
                 group,

@@ -1,7 +1,7 @@
 //! Reads a topic in single mode: every partition, by explicit offset, without a subscription.
 use crate::config::KafkaConfig;
 use crate::error::source_error;
-use crate::ffi::{Asked, Client, Code, Failure, Kind, LaneQueue, List};
+use crate::ffi::{Asked, Client, Code, Described, Failure, Kind, LaneQueue, List};
 use crate::figures::{Figures, STATISTICS_MS};
 use crate::lookup;
 use crate::reader::KafkaReader;
@@ -43,7 +43,7 @@ pub struct KafkaSource {
     /// From the first look at the topic on.
     watch: Option<TopicWatch>,
     /// The look that is under way.
-    look: Option<Asked>,
+    look: Option<Asked<Described>>,
     figures: Option<Figures>,
 }
 
@@ -130,7 +130,9 @@ impl KafkaSource {
             return Ok(());
         };
         if let Some(look) = &self.look {
-            let Some(answer) = look.answer() else { return Ok(()) };
+            let Some(answer) = look.answer(Duration::ZERO) else {
+                return Ok(());
+            };
             self.look = None;
             let changed = watch.heard(&answer, Instant::now());
             return changed.map_or(Ok(()), |why| Err(SourceError::Fatal(why)));

@@ -119,7 +119,7 @@ impl Keeper {
             ))
         };
         if let Err(error) = kept.unwrap_or_else(panicked) {
-            self.signals.fail(matches!(error, MembershipError::NameTaken(_)));
+            self.signals.fail();
             self.tell(Decision::Failed(error));
         }
         self.membership.close(self.leave.load(Ordering::SeqCst));

@@ -16,7 +16,6 @@ pub struct Signals {
     /// The newest assignment; for the switch `break:EP-12` only, which sends what is old under it.
     newest: Mutex<Option<Assignment>>,
     deaf: AtomicBool,
-    name_taken: AtomicBool,
     failed: AtomicBool,
     /// The driver's last sign of life, in milliseconds of the clock.
     alive: AtomicU64,
@@ -36,7 +35,6 @@ impl Signals {
             until: AtomicU64::new(0),
             newest: Mutex::new(None),
             deaf: AtomicBool::new(false),
-            name_taken: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             alive,
         }
@@ -80,7 +78,8 @@ impl Signals {
 
     /// What is not sent yet must not be sent any more (EP-12).
     pub(in crate::runtime) fn over(&self) -> bool {
-        self.time_is_over() && !self.deaf.load(Ordering::Relaxed)
+        let kept = !self.time_is_over() && !self.failed.load(Ordering::SeqCst);
+        !kept && !self.deaf.load(Ordering::Relaxed)
     }
 
     /// `break:EP-12`: the driver does not hear that its time is over.
@@ -103,14 +102,8 @@ impl Signals {
     }
 
     /// The member's thread has ended with an error.
-    pub(super) fn fail(&self, name_taken: bool) {
-        self.name_taken.store(name_taken, Ordering::SeqCst);
+    pub(super) fn fail(&self) {
         self.failed.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether another process has joined under this instance's name (EP-7).
-    pub(in crate::runtime) fn name_is_taken(&self) -> bool {
-        self.name_taken.load(Ordering::SeqCst)
     }
 
     /// The driver is alive: it has come to the end of a barrier, a batch or a try.

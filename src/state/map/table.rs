@@ -1,5 +1,6 @@
 //! The entries of a map: a slab indexed by hash, with their sizes and the clock that picks what to evict.
 use super::super::KeyRef;
+use crate::types::hash::spread;
 use crate::types::{KeyGroup, TimestampMs};
 use hashbrown::HashTable;
 
@@ -39,13 +40,6 @@ pub(super) struct Table<S> {
     index: HashTable<u32>,
     bytes: usize,
     hand: usize,
-}
-
-/// Spreads the partitioner's hash over 64 bits: a lane's hashes share their remainder by the number of key groups, and
-/// the index wants good low and good high bits.
-fn spread(hash: u32) -> u64 {
-    let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    product ^ (product >> 32)
 }
 
 fn entry_of<S>(slots: &[Option<Entry<S>>], slot: u32) -> &Entry<S> {

@@ -27,6 +27,17 @@ struct Member {
     topics: BTreeSet<String>,
     partitions: Vec<(String, i32)>,
     standing: Standing,
+    /// Somebody has asked under the id: it is alive.
+    heard: bool,
+}
+
+/// Who has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::testing) enum Holder {
+    Nobody,
+    /// Nobody has been heard of under the id that has it.
+    Silent,
+    Alive,
 }
 
 /// A group as its coordinator sees it.
@@ -75,6 +86,7 @@ impl Group {
             Some(known) if !self.rebalancing && known.topics == topics => {
                 known.id.clone_from(&id);
                 known.standing = Standing::Given;
+                known.heard = false;
             }
             _ => {
                 let member = Member {
@@ -82,12 +94,30 @@ impl Group {
                     topics,
                     partitions: Vec::new(),
                     standing: Standing::Joined,
+                    heard: false,
                 };
                 self.members.insert(instance.to_owned(), member);
                 self.rebalance(counts);
             }
         }
         id
+    }
+
+    /// A copy of the last request to join under this name arrives late: to the group a newcomer, whose id nobody hears of.
+    pub fn join_late(&mut self, instance: &str, counts: Counts<'_>) {
+        if let Some(member) = self.members.get(instance) {
+            let topics: Vec<String> = member.topics.iter().cloned().collect();
+            self.join(instance, &topics, counts);
+        }
+    }
+
+    /// Who has the name.
+    pub fn holder(&self, instance: &str) -> Holder {
+        match self.members.get(instance) {
+            None => Holder::Nobody,
+            Some(member) if member.heard => Holder::Alive,
+            Some(_) => Holder::Silent,
+        }
     }
 
     /// What the member is to do next.
@@ -97,6 +127,7 @@ impl Group {
             Ok(member) => member,
             Err(told) => return told,
         };
+        member.heard = true;
         match (rebalancing, member.standing) {
             (false, Standing::Given) => {
                 member.standing = Standing::Holding;

@@ -1,5 +1,5 @@
 //! Consumer groups of the broker: what members call, and what tests do to them.
-use super::group::{Counts, Group, GroupView, Told};
+use super::group::{Counts, Group, GroupView, Holder, Told};
 use super::{Inner, MemoryBroker, Topic, error};
 use crate::runtime::MembershipFactory;
 use crate::sink::{LogError, LogErrorKind};
@@ -51,6 +51,13 @@ impl MemoryBroker {
         inner.coordinate(group, |g, counts| g.remove(instance, counts));
     }
 
+    /// The last request to join of an instance arrives a second time, late: the instance is fenced by its own former self, which keeps the name
+    /// until its session is over ([`MemoryBroker::expire_member`]).
+    pub fn join_late(&self, group: &str, instance: &str) {
+        let mut inner = self.inner.lock();
+        inner.coordinate(group, |g, counts| g.join_late(instance, counts));
+    }
+
     /// A group as its coordinator sees it.
     #[must_use]
     pub fn group(&self, group: &str) -> GroupView {
@@ -65,6 +72,12 @@ impl MemoryBroker {
 
     pub(in crate::testing) fn ask_group(&self, group: &str, instance: &str, id: &str) -> Told {
         self.inner.lock().coordinate(group, |g, _| g.ask(instance, id))
+    }
+
+    pub(in crate::testing) fn holder_of(&self, group: &str, instance: &str) -> Holder {
+        let inner = self.inner.lock();
+        let coordinator = inner.coordinators.get(group);
+        coordinator.map_or(Holder::Nobody, |g| g.holder(instance))
     }
 
     pub(in crate::testing) fn release_to_group(&self, group: &str, instance: &str, id: &str) -> Told {

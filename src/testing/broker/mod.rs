@@ -7,7 +7,7 @@ mod group;
 mod members;
 
 pub use group::GroupView;
-pub(super) use group::Told;
+pub(super) use group::{Holder, Told};
 
 use super::log::MemoryLog;
 use super::process::Process;

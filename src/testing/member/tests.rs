@@ -227,14 +227,14 @@ fn a_twin_fences_who_had_its_name() {
     let mut first = log(&broker, "a");
     first.assign(&of_first).expect("assigned");
     let mut twin = member(&broker, "a");
-    assert!(matches!(a.poll(NOW), Err(MembershipError::NameTaken(_))));
+    assert_eq!(poll(&mut a), Some(GroupEvent::Lost));
     assert_eq!(send_offsets(&mut first, 0), Err(LogErrorKind::NameTaken));
+    a.release().expect("answers");
+    assert_eq!(poll(&mut a), None, "nobody has been heard of under the name");
+    assert_eq!(assigned(&mut twin).partitions, of_first.partitions);
+    assert!(matches!(a.poll(NOW), Err(MembershipError::NameTaken(_))));
     a.close(true);
-    assert_eq!(
-        assigned(&mut twin).partitions,
-        of_first.partitions,
-        "the first cannot make it leave"
-    );
+    assert_eq!(broker.group(GROUP).members.len(), 1, "the first cannot make it leave");
 }
 
 #[test]
@@ -243,8 +243,28 @@ fn a_twin_in_a_rebalance_fences_who_is_about_to_release() {
     let [(mut a, _), _] = pair(&broker);
     let _c = member(&broker, "c");
     assert_eq!(poll(&mut a), Some(GroupEvent::Revoked));
-    let _twin = member(&broker, "a");
-    assert!(matches!(a.release(), Err(MembershipError::NameTaken(_))));
+    let mut twin = member(&broker, "a");
+    a.release().expect("there is nothing to give back any more");
+    assert_eq!(poll(&mut a), None);
+    assert_eq!(poll(&mut twin), None);
+    assert!(matches!(a.poll(NOW), Err(MembershipError::NameTaken(_))));
+}
+
+/// EP-7: a request to join that comes late makes a member that nobody is. Its name is free again when its session ends.
+#[test]
+fn ep_7_who_is_fenced_by_a_late_request_of_its_own_joins_again_once_that_is_gone() {
+    let broker = broker();
+    let mut a = member(&broker, "a");
+    let before = assigned(&mut a);
+    broker.join_late(GROUP, "a");
+    assert_eq!(poll(&mut a), Some(GroupEvent::Lost));
+    a.release().expect("answers");
+    assert_eq!((poll(&mut a), poll(&mut a)), (None, None));
+    broker.expire_member(GROUP, "a");
+    assert_eq!(poll(&mut a), None);
+    let after = assigned(&mut a);
+    assert_eq!(after.partitions, before.partitions);
+    assert_ne!(after.member.id, before.member.id);
 }
 
 #[test]

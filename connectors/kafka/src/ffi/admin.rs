@@ -1,7 +1,6 @@
 //! Questions to the cluster: metadata, offsets, settings, groups. Every call is bounded by its `wait`.
 use super::{Client, Code, Failure, List, c_string, check, millis, sys, text};
-use std::ffi::{CStr, c_char};
-use std::sync::Arc;
+use std::ffi::c_char;
 use std::time::Duration;
 
 /// What the group's coordinator says about a group.
@@ -138,39 +137,6 @@ impl Client {
         }
     }
 
-    /// The topic's id; None when the broker does not tell.
-    pub(crate) fn topic_id(&self, topic: &str, wait: Duration) -> Option<[u8; 16]> {
-        let name = c_string(topic).ok()?;
-        let operation = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
-        let event = self.ask(operation, wait, |queue, options| self.describe(&name, queue, options))?;
-        match described(&event) {
-            Described::Topic { id, .. } => Some(id),
-            Described::Unknown | Described::Unclear => None,
-        }
-    }
-
-    /// Asks what [`Described`] tells; the answer comes within `wait`. It is the controller that is asked, so a cluster without one does
-    /// not answer.
-    pub(crate) fn ask_about(self: &Arc<Client>, topic: &str, wait: Duration) -> Result<Asked, Failure> {
-        let name = c_string(topic)?;
-        let operation = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
-        let queue = self.request(operation, wait, |queue, options| self.describe(&name, queue, options));
-        Ok(Asked {
-            queue,
-            _client: self.clone(),
-        })
-    }
-
-    fn describe(&self, name: &CStr, queue: Queue, options: Options) {
-        let mut names = [name.as_ptr()];
-        // SAFETY: the collection copies the names and is copied by the request.
-        unsafe {
-            let topics = sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), 1);
-            sys::rd_kafka_DescribeTopics(self.as_ptr(), topics, options, queue);
-            sys::rd_kafka_TopicCollection_destroy(topics);
-        }
-    }
-
     /// A setting of a topic; None when the broker does not tell.
     pub(crate) fn topic_setting(&self, topic: &str, setting: &str, wait: Duration) -> Option<String> {
         self.setting(
@@ -229,7 +195,7 @@ impl Client {
     }
 
     /// Sends an admin request by `send` and waits for its answer.
-    fn ask(
+    pub(super) fn ask(
         &self,
         operation: sys::rd_kafka_admin_op_t,
         wait: Duration,
@@ -270,99 +236,6 @@ impl Client {
 
 pub(super) type Queue = *mut sys::rd_kafka_queue_t;
 pub(super) type Options = *const sys::rd_kafka_AdminOptions_t;
-
-/// What the cluster says about a topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Described {
-    /// It is there. The id is zero when the broker does not tell.
-    Topic {
-        id: [u8; 16],
-        partitions: u32,
-        /// Every partition has a leader.
-        led: bool,
-    },
-    /// There is none of this name.
-    Unknown,
-    /// No answer, or none that says anything.
-    Unclear,
-}
-
-/// A question that is under way. Holds the client.
-pub(crate) struct Asked {
-    queue: Queue,
-    _client: Arc<Client>,
-}
-
-// SAFETY: queues may be used from any thread.
-unsafe impl Send for Asked {}
-
-impl Asked {
-    /// The answer, if it has come; does not wait.
-    pub(crate) fn answer(&self) -> Option<Described> {
-        // SAFETY: the queue is ours; the event becomes ours.
-        let event = unsafe { Event::owned(sys::rd_kafka_queue_poll(self.queue, 0)) };
-        event.map(|event| described(&event))
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        // SAFETY: ours, destroyed once, before the client is let go; an answer that comes later is dropped with it.
-        unsafe { sys::rd_kafka_queue_destroy(self.queue) };
-    }
-}
-
-/// Reads the answer to a question about one topic.
-fn described(event: &Event) -> Described {
-    let mut count = 0;
-    // SAFETY: what is read belongs to the event, which outlives the call; the arrays hold as many items as is said.
-    unsafe {
-        let result = sys::rd_kafka_event_DescribeTopics_result(event.pointer);
-        if result.is_null() || check(sys::rd_kafka_event_error(event.pointer)).is_err() {
-            return Described::Unclear;
-        }
-        let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &mut count);
-        if count == 0 || topics.is_null() {
-            return Described::Unclear;
-        }
-        let topic = *topics;
-        let error = sys::rd_kafka_TopicDescription_error(topic);
-        if !error.is_null() {
-            return match sys::rd_kafka_error_code(error).into() {
-                Code::NoError => about(topic),
-                Code::UnknownTopicOrPartition | Code::UnknownTopic => Described::Unknown,
-                _ => Described::Unclear,
-            };
-        }
-        about(topic)
-    }
-}
-
-/// # Safety
-/// `topic` is alive.
-unsafe fn about(topic: *const sys::rd_kafka_TopicDescription_t) -> Described {
-    let mut count = 0;
-    // SAFETY: the caller vouches for the topic; what is read belongs to it.
-    unsafe {
-        let id = sys::rd_kafka_TopicDescription_topic_id(topic);
-        let mut bytes = [0; 16];
-        if !id.is_null() {
-            bytes[..8].copy_from_slice(&sys::rd_kafka_Uuid_most_significant_bits(id).to_be_bytes());
-            bytes[8..].copy_from_slice(&sys::rd_kafka_Uuid_least_significant_bits(id).to_be_bytes());
-        }
-        let partitions = sys::rd_kafka_TopicDescription_partitions(topic, &mut count);
-        if count == 0 || partitions.is_null() {
-            return Described::Unclear;
-        }
-        let all = std::slice::from_raw_parts(partitions, count);
-        let leader = |p: &*const sys::rd_kafka_TopicPartitionInfo_t| sys::rd_kafka_TopicPartitionInfo_leader(*p);
-        Described::Topic {
-            id: bytes,
-            partitions: u32::try_from(count).unwrap_or(u32::MAX),
-            led: all.iter().all(|p| !leader(p).is_null()),
-        }
-    }
-}
 
 /// An event that is freed with its last use.
 pub(super) struct Event {

@@ -2,6 +2,7 @@
 //!
 //! Every handle keeps its client alive ([`Client`] in an `Arc`), so that nothing dangles whatever the order of drops.
 mod admin;
+mod asked;
 mod batch;
 mod client;
 mod ends;
@@ -9,7 +10,7 @@ mod group;
 mod list;
 mod producer;
 
-pub(crate) use admin::{Asked, Described};
+pub(crate) use asked::{Answer, Asked, Described, Roster};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
 pub(crate) use ends::{AskedEnds, End};

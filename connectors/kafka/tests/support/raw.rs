@@ -54,6 +54,29 @@ pub fn commit_metadata(address: &str, group: &str, topic: &str, offset: i64, met
     panic!("the commit was refused with error {}", i16::from_be_bytes(error));
 }
 
+/// Joins a group as an instance without a member id, and leaves it at that: JoinGroup version 5, with the range assignor.
+pub fn join_group(address: &str, group: &str, instance: &str, topic: &str, session: Duration) {
+    let millis = (session.as_millis() as i32).to_be_bytes();
+    let mut subscription = 0i16.to_be_bytes().to_vec();
+    subscription.extend_from_slice(&1i32.to_be_bytes());
+    string(&mut subscription, topic.as_bytes());
+    subscription.extend_from_slice(&0i32.to_be_bytes());
+    let mut body = Vec::new();
+    string(&mut body, group.as_bytes());
+    body.extend_from_slice(&millis);
+    body.extend_from_slice(&millis);
+    string(&mut body, b"");
+    string(&mut body, instance.as_bytes());
+    string(&mut body, b"consumer");
+    body.extend_from_slice(&1i32.to_be_bytes());
+    string(&mut body, b"range");
+    body.extend_from_slice(&(subscription.len() as i32).to_be_bytes());
+    body.extend_from_slice(&subscription);
+    let answer = call(address, 11, 5, &body);
+    // Throttle time, error code.
+    assert_eq!(answer[4..6], [0, 0], "join group {group}: {answer:?}");
+}
+
 /// CreateTopics version 2.
 pub fn create_topic(address: &str, topic: &str, partitions: u32, settings: &[(&str, &str)]) {
     let mut body = 1i32.to_be_bytes().to_vec();

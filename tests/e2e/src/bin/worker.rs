@@ -16,7 +16,7 @@ use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
 use keyfold::runtime::{Phase, Progress, Runtime, RuntimeError, StopHandle};
 use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
-use keyfold::topology::{Job, SourceOptions, Topology};
+use keyfold::topology::{BadRecords, Job, SourceOptions, Topology};
 use keyfold::types::codec::Postcard;
 use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target_unless};
 
@@ -143,11 +143,15 @@ fn kafka(arguments: &Arguments, faults: &Faults) -> Result<KafkaConfig> {
 
 fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Result<Topology> {
     let job = Job::new(&arguments.job);
-    let options = match &arguments.dead_letters {
-        Some(topic) => SourceOptions::dead_letter(kafka_target_unless(kafka, topic, stop)?),
-        None if arguments.skip => SourceOptions::skip_bad_records(),
-        None => SourceOptions::default(),
+    let bad_records = match &arguments.dead_letters {
+        Some(topic) => {
+            let target = kafka_target_unless(kafka, topic, stop)?;
+            BadRecords::DeadLetter(job.dead_letters("input-dead-letters", target))
+        }
+        None if arguments.skip => BadRecords::Skip,
+        None => BadRecords::Fail,
     };
+    let options = SourceOptions::bad_records(bad_records);
     let source = Box::new(KafkaSource::topic(kafka, &arguments.input));
     let (output_bytes, pad_from, hang_at_value) = (arguments.output_bytes, arguments.pad_from, arguments.hang_at_value);
     job.source_with("input", source, options, |record| {

@@ -25,6 +25,8 @@ pub const OFFSET_FETCH: i16 = 9;
 /// FindCoordinator of a group, its versions 1 and 2, which name the kind of what they look for last. On the wire it has the number 10, as
 /// FindCoordinator of a transactional id; that one goes by 10 here too.
 pub const FIND_GROUP: i16 = -10;
+/// Heartbeat of a member of a classic group.
+pub const HEARTBEAT: i16 = 12;
 /// InitProducerId.
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// AddOffsetsToTxn; brokers from 4.0 on may not need it.

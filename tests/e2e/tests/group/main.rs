@@ -5,6 +5,7 @@ mod ep_10;
 mod ep_12;
 mod ep_12_back;
 mod ep_7;
+mod ep_7_former;
 mod ep_7_undecided;
 mod members;
 mod misplaced;
