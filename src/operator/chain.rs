@@ -39,7 +39,7 @@ pub trait Push<T> {
 
 /// Gives every item to several operators, in order. One that refuses it keeps it from none of the others.
 pub struct FanOut<T> {
-    nexts: Vec<Box<dyn Push<T>>>,
+    pub(super) nexts: Vec<Box<dyn Push<T>>>,
 }
 
 impl<T: Clone + 'static> FanOut<T> {

@@ -18,6 +18,8 @@ pub enum Updater<T, S, U> {
     Sure(Update<T, S, U>),
     /// May refuse; works on a copy.
     May(TryUpdate<T, S, U>),
+    /// May refuse, and sees to it itself that the value is as before then.
+    Careful(TryUpdate<T, S, U>),
 }
 
 /// One lane's instance of an aggregate.
@@ -53,6 +55,10 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
             Updater::May(update) => self
                 .map
                 .try_update(key, meta.timestamp, |value| update(value, item))?
+                .map_err(|refused| refused.at(&self.id))?,
+            Updater::Careful(update) => self
+                .map
+                .update_unless(key, meta.timestamp, |value| update(value, item))?
                 .map_err(|refused| refused.at(&self.id))?,
         };
         self.next.push(out, &Meta { timestamp, ..*meta }, lane)

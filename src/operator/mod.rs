@@ -11,6 +11,7 @@ mod map_meter;
 pub mod process;
 pub mod share;
 pub mod source_lane;
+pub mod split;
 pub mod stateless;
 pub mod terminal;
 

@@ -1,7 +1,7 @@
 //! Where a lane's chain ends: in an exchange, or in a sink.
 use super::chain::Push;
 use super::context::{LaneContext, Meta, refusal};
-use super::error::{BadReason, LaneError, StepError};
+use super::error::{BadReason, LaneError, Refused, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::exchange::{Extra, RoutedKey, Router};
@@ -11,7 +11,7 @@ use crate::types::{Header, Misplaced, Origin, OutputRef, Sharding, TimestampMs};
 use std::sync::Arc;
 
 /// Writes an item's key bytes; false when the item has no key.
-pub type KeyWriter<T> = Arc<dyn Fn(&T, &Meta<'_>, &mut Vec<u8>) -> Result<bool, String> + Send + Sync>;
+pub type KeyWriter<T> = Arc<dyn Fn(&T, &Meta<'_>, &mut Vec<u8>) -> Result<bool, Refused> + Send + Sync>;
 
 /// `key_by`: sends each item to the lane that owns its key.
 pub struct KeyBy<T> {
@@ -74,7 +74,7 @@ impl<T> Push<T> for KeyBy<T> {
                 let message = "the record has no key".to_owned();
                 return Err(refusal(BadReason::NullKey, &self.id, message));
             }
-            Err(message) => return Err(refusal(BadReason::Encode, &self.id, message)),
+            Err(refused) => return Err(refused.at(&self.id)),
         }
         let extra = extra_of(meta, lane);
         let key = place(&self.id, &self.scratch, meta, lane)?;

@@ -248,6 +248,23 @@ impl<S> TypedMap<S> {
         }
     }
 
+    /// [`TypedMap::try_update`] without a copy: an `f` that fails has left the value as it was.
+    ///
+    /// # Errors
+    /// As [`TypedMap::try_update`].
+    pub fn update_unless<R, E>(
+        &mut self,
+        key: KeyRef<'_>,
+        timestamp: TimestampMs,
+        f: impl FnOnce(&mut Option<S>) -> Result<R, E>,
+    ) -> Result<Result<(R, TimestampMs), E>, StateError> {
+        let slot = self.locate(key)?;
+        let entry = self.table.entry_mut(slot);
+        let was_present = entry.value.is_some();
+        let result = f(&mut entry.value);
+        Ok(result.map(|result| (result, self.changed(slot, was_present, timestamp))))
+    }
+
     /// Sets a key's value; returns the entry's timestamp as [`TypedMap::update`] does.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Streams whose items are grouped by key.
-use super::stream::{Job, Stream, Target, codec_encoder, sink, stateless};
+use super::stream::{Job, Stream, Target, codec_encoder, sink, split, stateless};
 use crate::operator::Refused;
 use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::Meta;
@@ -101,6 +101,20 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
             Ok(acc.clone())
         });
         self.aggregate(id, Arc::new(codec), move || Updater::May(f.clone()))
+    }
+
+    /// Changes the value of an item's key, None where there is none, and emits what `f` returns, with the largest timestamp that the key has
+    /// seen. `f` may refuse an item, and has left the value as it was then: it works on the value itself, so that nothing is copied
+    /// for every record. [`KeyedStream::try_fold`] works on a copy.
+    pub fn try_update<S: Clone + 'static, U: Clone + Send + 'static, E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        codec: impl Codec<S> + 'static,
+        f: impl Fn(&mut Option<S>, T) -> Result<U, E> + Send + Sync + 'static,
+    ) -> KeyedStream<U> {
+        let f: crate::operator::keyed::TryUpdate<T, S, U> =
+            Arc::new(move |value, item| f(value, item).map_err(Into::into));
+        self.aggregate(id, Arc::new(codec), move || Updater::Careful(f.clone()))
     }
 
     /// Combines the items of each key two by two; emits the value after every record.
@@ -245,6 +259,22 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         f: impl Fn(T, &mut dyn FnMut(U)) -> Result<(), E> + Send + Sync + 'static,
     ) -> KeyedStream<U> {
         self.next(id, Arc::new(move |item, out| f(item, out).map_err(Into::into)))
+    }
+
+    /// Splits the stream in `count`, as [`Stream::try_split`]; the key stays.
+    pub fn try_split<E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        count: usize,
+        choose: impl Fn(&T) -> Result<Option<usize>, E> + Send + Sync + 'static,
+    ) -> Vec<KeyedStream<T>> {
+        self.job.add_step(id, false);
+        let outs = split(&self.outs, id, count, move |item| choose(item).map_err(Into::into));
+        let stream = |outs| KeyedStream {
+            job: self.job.clone(),
+            outs,
+        };
+        outs.into_iter().map(stream).collect()
     }
 
     /// For keying by another key. Until then the items keep their key bytes: as the key of outputs, and for

@@ -4,13 +4,14 @@ use super::keyed_stream::KeyedStream;
 use super::sources::SourceOptions;
 use crate::barrier::Barrier;
 use crate::exchange::Hub;
-use crate::operator::Refused;
 use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::{LaneSetup, Meta};
 use crate::operator::keyed_lane::{KeyedLane, TypedLane};
 use crate::operator::source_lane::Decoder;
+use crate::operator::split::{Choose, Split};
 use crate::operator::stateless::{Expand, Stateless, filtering, mapping};
 use crate::operator::terminal::{Encode, KeyBy, KeyWriter, Output, ToSink};
+use crate::operator::{BadReason, Refused};
 use crate::sink::{LogTarget, OutboxSink};
 use crate::source::Source;
 use crate::types::{Codec, RecordRef};
@@ -182,6 +183,22 @@ pub(super) fn stateless<T: Clone + 'static, U: Clone + 'static>(
     next
 }
 
+pub(super) fn split<T: Clone + 'static>(
+    outs: &Outs<T>,
+    id: &str,
+    count: usize,
+    choose: impl Fn(&T) -> Result<Option<usize>, Refused> + Send + Sync + 'static,
+) -> Vec<Outs<T>> {
+    let nexts: Vec<Outs<T>> = (0..count).map(|_| Outs::default()).collect();
+    let (id, after) = (id.to_owned(), nexts.clone());
+    let choose: Choose<T> = Arc::new(choose);
+    outs.add(move |setup| {
+        let nexts = after.iter().map(|outs| open(outs, setup)).collect();
+        Box::new(Split::new(id.clone(), choose.clone(), nexts))
+    });
+    nexts
+}
+
 pub(super) fn sink<T: Clone + 'static>(job: &Job, outs: &Outs<T>, id: &str, target: Target, encode: Encode<T>) {
     let sink = job.add_sink(id, target);
     let id = id.to_owned();
@@ -324,6 +341,24 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
     }
 
+    /// Splits the stream in `count`: each item goes to the one whose index `choose` gives, and is dropped without one. Those that `choose`
+    /// refuses go to the bad-record policy, once.
+    pub fn try_split<E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        count: usize,
+        choose: impl Fn(&T) -> Result<Option<usize>, E> + Send + Sync + 'static,
+    ) -> Vec<Stream<T>> {
+        self.add_step(id);
+        let outs = split(&self.outs, id, count, move |item| choose(item).map_err(Into::into));
+        let stream = |outs| Stream {
+            job: self.job.clone(),
+            outs,
+            of_sources: self.of_sources,
+        };
+        outs.into_iter().map(stream).collect()
+    }
+
     /// Keys the stream by what `f` takes from an item; `codec` writes the key bytes. Equal keys meet on one lane.
     pub fn key_by<K: 'static>(
         &self,
@@ -331,17 +366,38 @@ impl<T: Clone + Send + 'static> Stream<T> {
         codec: impl Codec<K> + 'static,
         f: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> KeyedStream<T> {
-        let keying = Keying {
-            schema: codec.schema(),
-            record_keyed: false,
-            writer: Arc::new(move |item, _, out| codec.encode(&f(item), out).map_err(|e| e.to_string()).map(|()| true)),
-        };
-        self.add_step(id);
-        let outs = exchange(&self.job, &self.outs, id, keying);
-        KeyedStream {
-            job: self.job.clone(),
-            outs,
-        }
+        self.keyed(
+            id,
+            Keying {
+                schema: codec.schema(),
+                record_keyed: false,
+                writer: Arc::new(move |item, _, out| match codec.encode(&f(item), out) {
+                    Ok(()) => Ok(true),
+                    Err(e) => Err(Refused {
+                        reason: BadReason::Encode,
+                        message: e.to_string(),
+                    }),
+                }),
+            },
+        )
+    }
+
+    /// Keys the stream by the bytes that `f` appends. Items for which it gives false have no key, and go to the bad-record policy like those
+    /// that it refuses. `schema` names how the bytes are made, and changes when that does.
+    pub fn try_key_by_bytes<E: Into<Refused> + 'static>(
+        &self,
+        id: &str,
+        schema: &str,
+        f: impl Fn(&T, &mut Vec<u8>) -> Result<bool, E> + Send + Sync + 'static,
+    ) -> KeyedStream<T> {
+        self.keyed(
+            id,
+            Keying {
+                schema: schema.to_owned(),
+                record_keyed: false,
+                writer: Arc::new(move |item, _, out| f(item, out).map_err(Into::into)),
+            },
+        )
     }
 
     /// Keys the stream by the record's own key bytes. Records without a key follow the bad-record policy.
@@ -349,14 +405,20 @@ impl<T: Clone + Send + 'static> Stream<T> {
     /// After [`KeyedStream::unkeyed`] the items no longer have their record's key but that of the keyed stream they come from, and are
     /// keyed by its bytes once more: each goes back to where it was. For another key use [`Stream::key_by`].
     pub fn key_by_record_key(&self, id: &str) -> KeyedStream<T> {
-        let keying = Keying {
-            schema: "record-key".to_owned(),
-            record_keyed: self.of_sources,
-            writer: Arc::new(|_, meta: &Meta<'_>, out| {
-                out.extend_from_slice(meta.key.unwrap_or_default());
-                Ok(meta.key.is_some())
-            }),
-        };
+        self.keyed(
+            id,
+            Keying {
+                schema: "record-key".to_owned(),
+                record_keyed: self.of_sources,
+                writer: Arc::new(|_, meta: &Meta<'_>, out| {
+                    out.extend_from_slice(meta.key.unwrap_or_default());
+                    Ok(meta.key.is_some())
+                }),
+            },
+        )
+    }
+
+    fn keyed(&self, id: &str, keying: Keying<T>) -> KeyedStream<T> {
         self.add_step(id);
         let outs = exchange(&self.job, &self.outs, id, keying);
         KeyedStream {

@@ -15,6 +15,7 @@ mod recovery;
 mod refusals;
 mod refused_parts;
 mod simulation;
+mod split;
 mod stateless;
 mod step_policies;
 mod support;
