@@ -1,6 +1,7 @@
 //! The only door to librdkafka: owners of its handles, with nothing of Keyfold's protocol in them.
 //!
 //! Every handle keeps its client alive ([`Client`] in an `Arc`), so that nothing dangles whatever the order of drops.
+mod about;
 mod admin;
 mod batch;
 mod client;
@@ -9,6 +10,7 @@ mod group;
 mod list;
 mod producer;
 
+pub(crate) use about::{features, property_names, version};
 pub(crate) use admin::{Asked, Described};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};
