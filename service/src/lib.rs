@@ -5,8 +5,15 @@
 //! ```
 #![deny(missing_docs)]
 
+pub mod cli;
+pub mod console;
 pub mod demo;
+pub mod http;
+pub mod logging;
 pub mod nearest;
+pub mod observe;
 pub mod registry;
+pub mod run;
+pub mod settings;
 pub mod value;
 pub mod yaml;

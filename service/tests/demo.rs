@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 fn keyfold(arguments: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keyfold"));
     command.args(arguments).arg("--dir").arg(dir.join("demo"));
-    command.env_remove("RUST_LOG");
+    command.env_remove("KEYFOLD_LOG_LEVEL");
     command
 }
 
@@ -123,16 +123,4 @@ fn a_directory_that_no_demonstration_has_made_is_left_alone() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("choose another --dir"), "{}", text(&output));
     assert!(precious.exists());
-}
-
-#[test]
-fn the_version_is_told() {
-    let output = Command::new(env!("CARGO_BIN_EXE_keyfold"))
-        .arg("version")
-        .output()
-        .expect("run");
-    assert_eq!(
-        (output.status.code(), text(&output)),
-        (Some(0), format!("keyfold {}\n", env!("CARGO_PKG_VERSION")))
-    );
 }

@@ -69,6 +69,7 @@ pub struct Progress {
     epochs: AtomicU64,
     barriers: AtomicU64,
     replayed_sections: AtomicU64,
+    sections_to_replay: AtomicU64,
 }
 
 impl Progress {
@@ -124,6 +125,11 @@ impl Progress {
     pub fn replayed_sections(&self) -> u64 {
         self.replayed_sections.load(Ordering::Relaxed)
     }
+    /// Sections that were found to be replayed so far: [`Progress::replayed_sections`] gets to it when all is restored.
+    #[must_use]
+    pub fn sections_to_replay(&self) -> u64 {
+        self.sections_to_replay.load(Ordering::Relaxed)
+    }
     pub(super) fn set_phase(&self, phase: Phase) {
         *self.phase.lock() = phase;
     }
@@ -137,6 +143,9 @@ impl Progress {
     }
     pub(super) fn add_barrier(&self) {
         self.barriers.fetch_add(1, Ordering::AcqRel);
+    }
+    pub(super) fn add_to_replay(&self, sections: usize) {
+        self.sections_to_replay.fetch_add(sections as u64, Ordering::Relaxed);
     }
     pub(super) fn add_replayed(&self) {
         self.replayed_sections.fetch_add(1, Ordering::Relaxed);

@@ -66,6 +66,7 @@ impl Restore<'_> {
         let tail = self.chain.plan(shard, target, backend.applied()?)?;
         let _restoring = self.faults.restoring();
         let total = tail.links.len();
+        self.progress.add_to_replay(total);
         let mut done = 0usize;
         self.chain.replay(&tail, |link, section| {
             let applied = Applied {

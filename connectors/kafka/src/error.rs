@@ -15,6 +15,14 @@ pub enum KafkaError {
         /// Why, and what to use instead.
         reason: String,
     },
+    /// The membership's timeouts do not fit together. Set another one in `GroupTimeouts`.
+    #[error("kafka property {name} is refused: {reason}; set it in GroupTimeouts")]
+    Timeouts {
+        /// The property.
+        name: String,
+        /// Its value, and the limit.
+        reason: String,
+    },
     /// The client does not know the property, or not this value. Correct it.
     #[error("kafka property {name} is not usable: {reason}")]
     Invalid {

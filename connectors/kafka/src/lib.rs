@@ -34,6 +34,18 @@ pub use member::KafkaMembership;
 pub use sink::{kafka_target, kafka_target_unless};
 pub use source::{KafkaSource, StartAt};
 
+/// The client's version and what it was built with: `librdkafka 2.12.1 (gzip, ssl, ..)`.
+#[must_use]
+pub fn client_version() -> String {
+    format!("librdkafka {} ({})", ffi::version(), ffi::features().replace(',', ", "))
+}
+
+/// The names of the client's properties, sorted; some of them are refused by [`KafkaConfig::property`].
+#[must_use]
+pub fn property_names() -> Vec<String> {
+    ffi::property_names()
+}
+
 /// The examples of the README, compiled; those that need no broker are run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -90,6 +90,13 @@ impl Diagnostic {
         self.help = Some(help.into());
         self
     }
+
+    /// Without the line of the file, which may hold what nobody should read.
+    #[must_use]
+    pub fn without_line(mut self) -> Diagnostic {
+        self.snippet = None;
+        self
+    }
 }
 
 impl fmt::Display for Diagnostic {

@@ -44,7 +44,7 @@ impl GroupTimeouts {
     /// Refuses what does not fit together.
     ///
     /// # Errors
-    /// [`KafkaError::Refused`] with the property, its value and the limit.
+    /// [`KafkaError::Timeouts`] with the property, its value and the limit.
     pub fn check(&self) -> Result<(), KafkaError> {
         let (session, heartbeat, max_poll) = (self.session, self.heartbeat, self.max_poll);
         let whole = Duration::from_millis(1);
@@ -79,9 +79,9 @@ impl GroupTimeouts {
 }
 
 fn refused(name: &str, value: Duration, reason: &str) -> KafkaError {
-    KafkaError::Refused {
+    KafkaError::Timeouts {
         name: name.to_owned(),
-        reason: format!("{} ms: {reason}; set it in GroupTimeouts", value.as_millis()),
+        reason: format!("{} ms: {reason}", value.as_millis()),
     }
 }
 

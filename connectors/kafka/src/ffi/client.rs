@@ -264,16 +264,20 @@ pub(crate) fn check_property(name: &str, value: &str) -> Result<(), Failure> {
     Conf::new().set(name, value)
 }
 
-struct Conf {
+pub(super) struct Conf {
     pointer: *mut sys::rd_kafka_conf_t,
 }
 
 impl Conf {
-    fn new() -> Conf {
+    pub(super) fn new() -> Conf {
         // SAFETY: plain allocation.
         Conf {
             pointer: unsafe { sys::rd_kafka_conf_new() },
         }
+    }
+
+    pub(super) fn pointer(&self) -> *mut sys::rd_kafka_conf_t {
+        self.pointer
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), Failure> {

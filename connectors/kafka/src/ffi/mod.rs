@@ -1,6 +1,7 @@
 //! The only door to librdkafka: owners of its handles, with nothing of Keyfold's protocol in them.
 //!
 //! Every handle keeps its client alive ([`Client`] in an `Arc`), so that nothing dangles whatever the order of drops.
+mod about;
 mod admin;
 mod asked;
 mod batch;
@@ -10,6 +11,7 @@ mod group;
 mod list;
 mod producer;
 
+pub(crate) use about::{features, property_names, version};
 pub(crate) use asked::{Answer, Asked, Described, Roster};
 pub(crate) use batch::LaneQueue;
 pub(crate) use client::{Client, DeliveryFailure, Kind, check_property};

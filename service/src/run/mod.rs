@@ -1,0 +1,137 @@
+//! Runs a job until it is stopped or cannot go on: signals, the checkpoint store, single or group mode, health, the status line.
+//!
+//! ```text
+//! signals ---- stop ----+            +---- /health, /metrics (thread `http`)
+//!                       v            |
+//! job -> topology -> Runtime::run    observed by
+//!        (waits for     |            |
+//!         its topics)   v            +---- the status line, the log (thread `status`)
+//!                   exit code
+//! ```
+mod job;
+mod signals;
+mod status;
+
+pub use job::{Commits, MakeTopology, RunnableJob};
+pub use signals::{INTERRUPTED, stop_on_signals};
+
+use crate::console::Console;
+use crate::http::{HttpError, Server};
+use crate::observe::Observed;
+use crate::settings::{Mode, Settings};
+use keyfold::checkpoint::{DirectoryStore, Store};
+use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, store_log};
+use keyfold::testing::Faults;
+use keyfold::topology::Topology;
+use keyfold_kafka::{KafkaLog, KafkaMembership};
+use std::sync::Arc;
+
+/// Why a job did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The mode of the settings is not for this job. Nothing has begun.
+    #[error("setting mode: group is not for this job: {0}; run it with --mode single, or leave the mode to auto")]
+    Mode(String),
+    /// The topology cannot be made: a topic is missing, brokers refuse us. Nothing has begun.
+    #[error("{0}")]
+    Topology(String),
+    /// Health and metrics cannot be served. Nothing has begun.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The checkpoint store cannot be opened. Nothing has begun.
+    #[error("setting checkpoint_dir: {0}")]
+    Store(String),
+    /// Signals cannot be caught. Nothing has begun.
+    #[error("signals cannot be caught: {0}")]
+    Signals(std::io::Error),
+    /// The run's own end.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+impl RunError {
+    /// What the process exits with.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            RunError::Mode(_) | RunError::Topology(_) => ExitCode::CannotGoOn,
+            RunError::Http(_) | RunError::Store(_) | RunError::Signals(_) => ExitCode::Failed,
+            RunError::Runtime(error) => error.exit_code(),
+        }
+    }
+}
+
+/// Runs a job until a signal stops it. `faults` are for tests; the program has none.
+///
+/// # Errors
+/// [`RunError`], whose exit code is the process's.
+pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Console) -> Result<(), RunError> {
+    let group = in_group(&job, settings.mode())?;
+    let stop = StopHandle::default();
+    stop_on_signals(&stop, console).map_err(RunError::Signals)?;
+    let observed = Observed::new(settings.engine(&job.id).stall_after);
+    let listen = settings.listen();
+    let server = listen.map(|address| Server::start(address, &observed)).transpose()?;
+    let http = server
+        .as_ref()
+        .map_or("off".to_owned(), |server| server.address().to_string());
+    let mode = if group { "group" } else { "single" };
+    tracing::info!(job = job.id, mode, http, "starting");
+    let status = status::Status::start(console, &observed, &job.id);
+    let result = build(job, settings, group, faults, stop.clone()).and_then(|runtime| {
+        observed.begins(runtime.progress(), runtime.metrics());
+        Ok(runtime.run()?)
+    });
+    drop(status);
+    match result {
+        // It waited for brokers, and nothing had begun.
+        Err(RunError::Topology(why)) if stop.asked() => tracing::info!(%why, "stopped"),
+        Ok(()) => {
+            let report = observed.report();
+            let epoch = report.epoch.unwrap_or_default();
+            tracing::info!(
+                epoch,
+                epochs = report.epochs,
+                records = report.records_committed,
+                "stopped"
+            );
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Whether the job runs in group mode.
+fn in_group(job: &RunnableJob, mode: Mode) -> Result<bool, RunError> {
+    match (mode, &job.single_because) {
+        (Mode::Single, _) | (Mode::Auto, Some(_)) => Ok(false),
+        (Mode::Group | Mode::Auto, None) => Ok(true),
+        (Mode::Group, Some(why)) => Err(RunError::Mode(why.clone())),
+    }
+}
+
+fn build(
+    job: RunnableJob,
+    settings: &Settings,
+    group: bool,
+    faults: Faults,
+    stop: StopHandle,
+) -> Result<Runtime, RunError> {
+    let dir = settings.checkpoint_dir();
+    let opened = DirectoryStore::open(&dir, faults.clone());
+    let store: Arc<dyn Store> = Arc::new(opened.map_err(|e| RunError::Store(e.to_string()))?);
+    let topology: Topology = (job.topology)(&stop).map_err(RunError::Topology)?;
+    let config = settings.engine(&job.id);
+    let log: LogFactory = match job.commits {
+        Commits::Kafka => KafkaLog::factory(settings.kafka(), config.transaction_timeout),
+        Commits::Store => store_log(store.clone()),
+    };
+    let runtime = match group {
+        true => {
+            let membership = KafkaMembership::factory(settings.kafka(), settings.timeouts());
+            Runtime::group(topology, config, log, membership, store)
+        }
+        false => Runtime::single(topology, config, log, store),
+    };
+    Ok(runtime.with_faults(faults).with_stop(stop))
+}
