@@ -5,7 +5,7 @@ use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
-use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, Watermark};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -129,12 +129,16 @@ impl SourceLane {
     ///
     /// # Errors
     /// What ends the lane.
-    pub fn barrier(&mut self, epoch: u64) -> Result<LaneShare, LaneError> {
+    pub fn barrier(&mut self, epoch: u64, horizon: TimestampMs) -> Result<LaneShare, LaneError> {
         self.advance_watermark();
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        self.chain
-            .barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        let barrier = Barrier {
+            epoch,
+            watermark,
+            horizon,
+        };
+        self.chain.barrier(barrier, &mut share, &mut self.context)?;
         self.context.send_eagerly()?;
         share.positions = self.partitions.iter().map(|p| p.position.clone()).collect();
         self.context.hand_over(&mut share);

@@ -20,9 +20,11 @@ pub enum MetricName {
     EpochPublish,
     /// Seconds of applying an epoch to the local copies.
     EpochApply,
+    /// Entries of state removed from the local copies after their time to live.
+    StateExpired,
     /// Bytes of epoch objects.
     EpochBytes,
-    /// Retries, by step (write, publish, session, deliver, send, apply, reopen).
+    /// Retries, by step (write, publish, session, deliver, send, apply, sweep, reopen).
     Retries,
     /// Sessions opened anew after the first.
     SessionRebuilds,
@@ -54,6 +56,7 @@ impl MetricName {
             MetricName::EpochWrite => "keyfold_epoch_write_seconds",
             MetricName::EpochPublish => "keyfold_epoch_publish_seconds",
             MetricName::EpochApply => "keyfold_epoch_apply_seconds",
+            MetricName::StateExpired => "keyfold_state_expired_total",
             MetricName::EpochBytes => "keyfold_epoch_bytes_total",
             MetricName::Retries => "keyfold_retries_total",
             MetricName::SessionRebuilds => "keyfold_session_rebuilds_total",
@@ -84,6 +87,7 @@ struct Inner {
     write: Histogram,
     publish: Histogram,
     apply: Histogram,
+    expired: IntCounter,
     bytes: IntCounter,
     retries: IntCounterVec,
     rebuilds: IntCounter,
@@ -119,6 +123,10 @@ fn build() -> Result<Inner, prometheus::Error> {
         write: histogram(MetricName::EpochWrite, "Time to make an epoch object durable")?,
         publish: histogram(MetricName::EpochPublish, "Time from begin to commit")?,
         apply: histogram(MetricName::EpochApply, "Time to apply an epoch to the local copies")?,
+        expired: counter(
+            MetricName::StateExpired,
+            "Entries of state removed after their time to live",
+        )?,
         bytes: counter(MetricName::EpochBytes, "Bytes of epoch objects")?,
         retries: vector(MetricName::Retries, "Retries by step", &["step"])?,
         rebuilds: counter(MetricName::SessionRebuilds, "Producer sessions opened anew")?,
@@ -141,6 +149,7 @@ fn build() -> Result<Inner, prometheus::Error> {
     add(Box::new(inner.write.clone()))?;
     add(Box::new(inner.publish.clone()))?;
     add(Box::new(inner.apply.clone()))?;
+    add(Box::new(inner.expired.clone()))?;
     add(Box::new(inner.bytes.clone()))?;
     add(Box::new(inner.retries.clone()))?;
     add(Box::new(inner.rebuilds.clone()))?;
@@ -206,6 +215,15 @@ impl Metrics {
     /// An epoch was applied.
     pub fn applied(&self, took: Duration) {
         self.inner.apply.observe(took.as_secs_f64());
+    }
+    /// Entries were removed after their time to live.
+    pub fn expired(&self, entries: u64) {
+        self.inner.expired.inc_by(entries);
+    }
+    /// Entries removed so far, see [`MetricName::StateExpired`].
+    #[must_use]
+    pub fn state_expired(&self) -> u64 {
+        self.inner.expired.get()
     }
     /// Something is tried again after `backoff`.
     pub fn retry(&self, step: &str, backoff: Duration) {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
 mod kept;
+mod ttl;
 
 const SHARDS: u32 = 3;
 const STATE: StateId = StateId(7);
@@ -65,7 +66,7 @@ impl Rig {
 
     fn get(&mut self, bytes: &[u8]) -> Option<(i64, TimestampMs)> {
         self.map
-            .get(key(bytes))
+            .get(key(bytes), 0)
             .expect("get")
             .map(|(value, timestamp)| (*value, timestamp))
     }
@@ -205,7 +206,7 @@ fn a_failed_read_is_an_error_and_leaves_nothing_behind() {
     for times in 1..=2 {
         rig.factory.fail(Operation::Read, times);
         let read = if times == 1 {
-            rig.map.get(key(b"a")).map(|_| ())
+            rig.map.get(key(b"a"), 0).map(|_| ())
         } else {
             rig.factory.fail(Operation::Read, 1);
             rig.map.prefetch(&mut batch.iter().map(|bytes| key(bytes)))
@@ -370,7 +371,7 @@ fn what_does_not_decode_names_the_state_and_a_newer_format_says_so() {
             value: Some(bytes),
         });
         rig.apply(epoch, &changes);
-        match rig.map.get(key(b"a")) {
+        match rig.map.get(key(b"a"), 0) {
             Err(StateError::Codec { state, .. }) => assert!(!newer && state == "sum/total"),
             Err(StateError::Format { state, reason }) => {
                 assert!(newer && state == "sum/total" && reason.contains("newer"), "{reason}");
