@@ -19,8 +19,6 @@ pub(super) struct Restore<'a> {
     pub expiry: Expiry,
     pub faults: &'a Faults,
     pub progress: &'a Progress,
-    /// Asked between two sections: an error ends the restore.
-    pub go_on: &'a (dyn Fn() -> Result<(), RuntimeError> + Sync),
 }
 
 impl Restore<'_> {
@@ -75,7 +73,6 @@ impl Restore<'_> {
                 epoch: link.epoch,
                 footer: link.footer,
             };
-            (self.go_on)()?;
             backend.apply(&mut section.changes.iter(), &applied)?;
             // By the section's own watermark: nobody reads before the last section, whose watermark is this one or a later.
             self.expiry

@@ -513,7 +513,6 @@ fn resume(
         expiry: expiry(prepared.groups, &runtime.topology.states, known),
         faults: &runtime.faults,
         progress: &runtime.progress,
-        go_on: &|| Ok(()),
     };
     driver.backends = restore.all(&shards)?;
     for (shard, state) in &shards {

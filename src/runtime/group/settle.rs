@@ -192,7 +192,6 @@ impl Settler {
             expiry: expiry(self.expected.groups, &self.declared, &states),
             faults: &self.faults,
             progress: &self.progress,
-            go_on: &|| self.go_on(),
         };
         let backend = restore.shard(shard, state.link)?;
         Ok(Resumed {
