@@ -315,24 +315,6 @@ impl<S> TypedMap<S> {
         self.counters.evicted += self.table.evict(self.limits.bytes_max, self.applied, steps);
     }
 
-    /// Forgets all entries of a shard, dirty ones too, and reads it from `backend` from now on: for a shard that was revoked, lost its
-    /// uncommitted changes or was restored.
-    ///
-    /// # Panics
-    /// When there is no such shard.
-    pub fn reset_shard(&mut self, shard: Shard, backend: Arc<dyn Backend>) {
-        let groups = self.groups;
-        for slot in self.table.select(|entry| groups.shard_of(entry.group) == shard) {
-            if self.table.entry(slot).dirty {
-                self.dirty_bytes -= self.table.entry(slot).bytes();
-            }
-            self.table.remove(slot);
-        }
-        let table = &self.table;
-        self.dirty.retain(|slot| table.contains(*slot));
-        self.backends[shard.0 as usize] = backend;
-    }
-
     /// Estimate of the memory that the entries take.
     #[must_use]
     pub fn bytes(&self) -> usize {
