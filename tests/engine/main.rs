@@ -3,6 +3,7 @@ mod exit_codes;
 mod expiry;
 mod fencing;
 mod group;
+mod group_faults;
 mod group_storm;
 mod invariants;
 mod lanes;

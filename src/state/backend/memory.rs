@@ -127,7 +127,7 @@ impl MemoryFactory {
         self.shared.failing[operation as usize].store(times, Ordering::Relaxed);
     }
 
-    /// Opening this copy fails with [`StateError::Damaged`] until it is wiped.
+    /// From now on this copy is found damaged ([`StateError::Damaged`]) when it is opened or changed, until it is wiped.
     pub fn damage(&self, shard: Shard) {
         self.copy(shard).lock().damaged = true;
     }
@@ -192,6 +192,9 @@ impl Backend for MemoryBackend {
     fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError> {
         self.shared.point("pre_apply", self.shard)?;
         self.shared.pass(Operation::Apply, self.shard)?;
+        if self.copy.lock().damaged {
+            return Err(damaged(self.shard, "was told to be damaged"));
+        }
         let owned: Vec<(Vec<u8>, Option<Vec<u8>>)> =
             changes.map(|c| (c.key.to_vec(), c.value.map(<[u8]>::to_vec))).collect();
         let checked = owned.iter().try_for_each(|(key, _)| check_key(key));
