@@ -4,6 +4,7 @@
 #   KAFKA_DIR         directory of the broker: data, log, pid file      default: .kafka/broker of this repository
 #   KAFKA_PORT        port for clients; the controller takes the next   default: 9092
 #   KAFKA_ADVERTISED  host:port told to clients, for a proxy in front   default: 127.0.0.1:KAFKA_PORT
+#   KAFKA_CLUSTER_ID  id of the cluster that an empty directory joins   default: a new one
 #   KAFKA_HEAP        heap of the broker                                default: -Xmx1g
 #   KAFKA_LIB         directory of the jars                             default: .kafka/lib of this repository
 #   KAFKA_WAIT        seconds to wait for a broker to answer            default: 60
@@ -35,16 +36,29 @@ broker_pid() {
     fi
 }
 
-# Does a broker answer on this port, and does it hold itself for alive? Sends a Metadata request (version 1, no
-# topics) by hand and reads how many live brokers the answer lists: no JVM has to start for that.
+# The value of a property in the broker's settings: the last line wins, as for the broker.
+setting() {
+    sed -n "s/^$1=//p" "$kafka_dir/server.properties" | tail -n 1
+}
+
+# Does the broker with this node id answer on this port, and does it hold itself for alive? Sends a Metadata request
+# (version 1, no topics) by hand and looks for it among the live brokers of the answer: no JVM has to start for that.
 broker_answers() {
-    local port=$1 answer
+    local port=$1 node=$2 answer at left
     answer=$(timeout 2 bash -c '
         exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
         printf "\0\0\0\016\0\003\0\001\0\0\0\001\377\377\0\0\0\0" >&3
-        head -c 12 <&3 | od -An -v -tu1' _ "$port" 2>/dev/null | tr -s ' \n' '  ') || return 1
-    # Size, correlation id (1), number of brokers (1).
-    [[ $answer =~ ^\ [0-9]+\ [0-9]+\ [0-9]+\ [0-9]+\ 0\ 0\ 0\ 1\ 0\ 0\ 0\ 1\ ?$ ]]
+        size=$(head -c 4 <&3 | od -An -tu4 --endian=big)
+        head -c $size <&3 | od -An -v -tu1' _ "$port" 2>/dev/null) || return 1
+    local -a bytes=($answer)
+    # Correlation id (1), number of brokers (a few).
+    [[ ${bytes[*]:0:7} == "0 0 0 1 0 0 0" ]] || return 1
+    for ((at = 8, left = bytes[7]; left > 0; left--)); do
+        # Its id in 4 bytes (all but the last are 0), its host with a length in 2, its port in 4, no rack in 2.
+        ((bytes[at + 3] != node)) || return 0
+        ((at += 4 + 2 + bytes[at + 5] + 4 + 2))
+    done
+    return 1
 }
 
 # Is anything listening on this port?

@@ -5,7 +5,9 @@
 #
 # The settings are environment variables, listed in lib.sh. Arguments are appended to the broker's properties.
 # A broker that is up already is left alone. The data stays in KAFKA_DIR: a broker that was stopped or killed
-# continues from it. Brokers with different KAFKA_DIR and KAFKA_PORT run side by side.
+# continues from it. Brokers with different KAFKA_DIR and KAFKA_PORT run side by side; they are one cluster when they
+# have the same KAFKA_CLUSTER_ID and the same controller.quorum.voters, each a node.id of its own, and are started
+# together: one alone is no majority, and waits.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for property in "$@"; do
@@ -30,7 +32,7 @@ start() {
 
 format() {
     local id
-    id=$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d '=')
+    id=${KAFKA_CLUSTER_ID:-$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d '=')}
     java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
         -cp "$kafka_lib/*" kafka.tools.StorageTool format --ignore-formatted \
         --cluster-id "$id" --config "$kafka_dir/server.properties" </dev/null >>"$kafka_log" 2>&1 9>&-
@@ -41,7 +43,7 @@ format() {
 # yet, loses its leadership for the moment of its new registration, and then takes the partitions without a leader for
 # deleted ones: Kafka 4.4 forgets the markers of these transactions for good (KAFKA-20734), and their records and
 # offsets stay undecided for ever. Clusters with replicas have another leader to go to, one broker has not. So a
-# controller on the same data first declares the killed broker dead.
+# controller on the same data first declares the killed broker dead. Of several brokers the others do.
 fence_former_self() {
     local log=$kafka_dir/fence.log settings=$kafka_dir/fence.properties patience=60 pid
     sed -e 's|^process.roles=.*|process.roles=controller|' -e '/^inter.broker.listener.name=/d' \
@@ -54,7 +56,7 @@ fence_former_self() {
         -cp "$kafka_lib/*" kafka.Kafka "$settings" </dev/null >"$log" 2>&1 9>&- &
     pid=$!
     # One that was killed before it was alive is dead already: then nothing follows the activation.
-    until grep -q 'Fencing broker 1 ' "$log" || ((patience <= 0)); do
+    until grep -q "Fencing broker $(setting node.id) " "$log" || ((patience <= 0)); do
         kill -0 "$pid" 2>/dev/null || give_up "the killed broker is not declared dead, see $log"
         ! grep -q 'Performing controller activation' "$log" || patience=$((patience - 1))
         sleep 0.05
@@ -79,7 +81,7 @@ prepare_and_start() {
     (($# == 0)) || printf '%s\n' "$@" >>"$kafka_dir/server.properties"
     if [[ ! -e $kafka_dir/data/meta.properties ]]; then
         format || give_up "the data directory could not be formatted"
-    elif [[ ! -e $kafka_dir/data/.kafka_cleanshutdown ]]; then
+    elif [[ ! -e $kafka_dir/data/.kafka_cleanshutdown && $(setting controller.quorum.voters) != *,* ]]; then
         fence_former_self
     fi
     start
@@ -106,7 +108,7 @@ if [[ -z $(broker_pid) ]]; then
 fi
 
 deadline=$((SECONDS + ${KAFKA_WAIT:-60}))
-until broker_answers "$kafka_port" && [[ -n $(broker_pid) ]]; do
+until broker_answers "$kafka_port" "$(setting node.id)" && [[ -n $(broker_pid) ]]; do
     if has_ended; then
         # It was there when we came: somebody stopped or killed it at the same time.
         [[ $started == no ]] || give_up "the broker has ended"

@@ -1,7 +1,7 @@
 //! Barriers cut the stream into epochs; a keyed lane aligns them over its inputs (Chandy-Lamport snapshots as in Carbone et al.,
 //! "Lightweight Asynchronous Snapshots for Distributed Dataflows", 2015).
 
-use crate::types::Watermark;
+use crate::types::{TimestampMs, Watermark};
 
 /// Flows with the records and never overtakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,9 @@ pub struct Barrier {
     pub epoch: u64,
     /// The sender's watermark.
     pub watermark: Watermark,
+    /// The watermark of the sections of the epoch before. From this barrier on every lane takes state that has expired before it for gone,
+    /// so that the local copies may let go of it.
+    pub horizon: TimestampMs,
 }
 
 /// What to do with an input that has delivered a barrier.

@@ -166,7 +166,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Walks the links only until `stop` says true: a chain may be long.
+    /// Walks the links and replays sections only until `stop` says true: a chain may be long.
     #[must_use]
     pub fn until(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Chain<'a> {
         Chain {
@@ -271,14 +271,19 @@ impl<'a> Chain<'a> {
                 }
                 break;
             }
-            if self.stop.is_some_and(|stop| stop()) {
-                return Err(RestoreError::Stopped { shard });
-            }
+            self.go_on(shard)?;
             next = self.section_with(shard, &link, false)?.parent;
             links.push(link);
         }
         links.reverse();
         Ok(Tail { shard, links })
+    }
+
+    fn go_on(&self, shard: Shard) -> Result<(), RestoreError> {
+        if self.stop.is_some_and(|stop| stop()) {
+            return Err(RestoreError::Stopped { shard });
+        }
+        Ok(())
     }
 
     /// Reads the sections of a tail, oldest first, one at a time, and hands each to `apply`.
@@ -291,6 +296,7 @@ impl<'a> Chain<'a> {
         mut apply: impl FnMut(&Link, Section) -> Result<(), E>,
     ) -> Result<(), E> {
         for link in &tail.links {
+            self.go_on(tail.shard)?;
             apply(link, self.section(tail.shard, link)?)?;
         }
         Ok(())

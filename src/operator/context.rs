@@ -114,7 +114,7 @@ pub struct LaneSetup {
     /// How a record's shard is found.
     pub sharding: Sharding,
     /// Ids of the states.
-    pub state_ids: Arc<super::process::StateIds>,
+    pub state_ids: Arc<super::states::StateIds>,
     /// Local copies by shard.
     pub backends: Vec<Arc<dyn Backend>>,
     /// Sources by index.
@@ -143,6 +143,8 @@ pub struct LaneSetup {
     pub max_future: Duration,
     /// Watermark that the shards were restored with, the smallest.
     pub watermark: Watermark,
+    /// Watermark that each shard was restored with, `i64::MIN` for none: what has expired before it may be gone.
+    pub horizons: Arc<[TimestampMs]>,
     /// Counters.
     pub metrics: Metrics,
     /// Fail points.
@@ -159,6 +161,8 @@ pub struct LaneContext {
     pub(super) latest_allowed: TimestampMs,
     /// The lane's watermark.
     pub watermark: Watermark,
+    /// See [`crate::barrier::Barrier::horizon`]: that of the last one.
+    pub horizon: TimestampMs,
     /// Records of the epoch so far.
     pub records: u64,
     /// What the lane counts.
@@ -177,10 +181,20 @@ impl LaneContext {
             outputs: share.outputs,
             outbox: share.outbox,
             latest_allowed: 0,
+            horizon: i64::MIN,
             records: 0,
         };
         context.start_batch();
         context
+    }
+
+    /// The time that decides whether state has expired for the item described by `meta`: that of its record, or the horizon of its shard where
+    /// that is later, since the entry may have been removed by then. Which of the two states the local copy is in makes no difference.
+    #[must_use]
+    pub fn expiry_time(&self, meta: &Meta<'_>) -> TimestampMs {
+        let restored = self.setup.horizons.get(meta.shard.0 as usize);
+        let horizon = self.horizon.max(restored.copied().unwrap_or(i64::MIN));
+        meta.timestamp.max(horizon)
     }
 
     /// Before a batch: notes how far ahead its timestamps may be.

@@ -109,12 +109,14 @@ impl<T> TypedLane<T> {
             .advance(Watermark::of_inputs(self.watermarks.iter().copied()));
     }
 
-    fn cut(&mut self, epoch: u64) -> Result<LaneStep, LaneError> {
+    fn cut(&mut self, barrier: Barrier) -> Result<LaneStep, LaneError> {
         let started = Instant::now();
         let watermark = self.context.watermark;
-        let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        self.chain
-            .barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        let barrier = Barrier { watermark, ..barrier };
+        let mut share = LaneShare::new(barrier.epoch, self.context.setup.groups.shards, watermark);
+        self.chain.barrier(barrier, &mut share, &mut self.context)?;
+        // Before the share is handed over: nobody removes anything by this horizon until every lane has done so.
+        self.context.horizon = barrier.horizon;
         self.context.send_eagerly()?;
         self.context.hand_over(&mut share);
         self.context.setup.gauges.dirty_bytes.store(0, Ordering::Relaxed);
@@ -150,7 +152,7 @@ impl<T> KeyedLane for TypedLane<T> {
                 self.raise_watermark(input, barrier.watermark);
                 match self.aligner.barrier(input) {
                     Alignment::Waiting => Ok(LaneStep::Worked),
-                    Alignment::Complete => self.cut(barrier.epoch),
+                    Alignment::Complete => self.cut(barrier),
                 }
             }
             // A source lane ends only when the run ends: no epoch is cut any more.

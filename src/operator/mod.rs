@@ -13,10 +13,12 @@ pub mod share;
 pub mod source_lane;
 pub mod split;
 pub mod stateless;
+pub mod states;
 pub mod terminal;
 
 pub use chain::{FanOut, Push};
 pub use context::{LaneContext, LaneSetup, Meta};
 pub use error::{BadReason, BadRecord, LaneError, Refused, StepError};
-pub use process::{KeyedProcess, ProcessContext, StateScope, ValueState};
+pub use process::{KeyedProcess, ProcessContext, ProcessError};
 pub use share::LaneShare;
+pub use states::{StateScope, ValueState};

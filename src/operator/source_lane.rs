@@ -6,7 +6,7 @@ use super::share::LaneShare;
 use crate::barrier::Barrier;
 use crate::source::{Flow, RecordSink};
 use crate::telemetry::{Activity, SourceMeter};
-use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, Watermark};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -147,13 +147,17 @@ impl SourceLane {
     ///
     /// # Errors
     /// What ends the lane.
-    pub fn barrier(&mut self, epoch: u64) -> Result<LaneShare, LaneError> {
+    pub fn barrier(&mut self, epoch: u64, horizon: TimestampMs) -> Result<LaneShare, LaneError> {
         self.context.meter.enter(Activity::Busy);
         self.advance_watermark();
         let watermark = self.context.watermark;
         let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        self.chain
-            .barrier(Barrier { epoch, watermark }, &mut share, &mut self.context)?;
+        let barrier = Barrier {
+            epoch,
+            watermark,
+            horizon,
+        };
+        self.chain.barrier(barrier, &mut share, &mut self.context)?;
         self.context.send_eagerly()?;
         share.positions = self.partitions.iter().map(|p| p.position.clone()).collect();
         self.context.hand_over(&mut share);

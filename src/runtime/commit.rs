@@ -12,10 +12,10 @@ use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_publish};
 use crate::checkpoint::store::{Layout, Store, StoreErrorKind, random};
 use crate::sink::{CommitEntry, Log, OutputBuffer};
-use crate::state::{Applied, Backend, StateError};
+use crate::state::{Applied, Backend, Expiry, StateError};
 use crate::telemetry::EpochPhase;
 use crate::testing::Faults;
-use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard};
+use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard, TimestampMs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +32,7 @@ pub struct CommitDriver {
     pub(super) expected: Expected,
     pub(super) instance: Instance,
     pub(super) backends: Vec<Arc<dyn Backend>>,
+    pub(super) expiry: Expiry,
     pub(super) outboxes: Outboxes,
     pub(super) patience: Patience,
     pub(super) progress: Arc<Progress>,
@@ -216,6 +217,7 @@ impl CommitDriver {
             shards,
             records,
         } = epoch;
+        let horizons = shards.iter().map(|s| (s.shard, s.horizon)).collect();
         let mut outputs = Vec::new();
         let mut sections = Vec::new();
         for mut shard in shards {
@@ -239,6 +241,7 @@ impl CommitDriver {
         }
         self.adopt(&durable, &object);
         self.apply(id, &object, &sections)?;
+        self.sweep(&sections, &horizons)?;
         self.deliver(&sections)
     }
 
@@ -362,6 +365,23 @@ impl CommitDriver {
             self.locally("apply", || backend.apply(&mut section.changes.iter(), &applied))?;
         }
         self.took(EpochPhase::Apply, started);
+        Ok(())
+    }
+
+    /// Removes a little of what has expired. By the watermark of the epoch before, which every lane knew when it handed over its share of this
+    /// one: a lane that reads meanwhile takes what is removed for absent either way (EP-4, docs/adr/0013).
+    fn sweep(&self, sections: &[Section], horizons: &BTreeMap<Shard, Option<TimestampMs>>) -> Result<(), RuntimeError> {
+        for section in sections {
+            let (shard, horizon) = (section.shard, horizons.get(&section.shard).copied().flatten());
+            let Some(backend) = self.backends.get(shard.0 as usize) else {
+                continue;
+            };
+            self.locally("sweep", || {
+                let removed = self.expiry.sweep(shard, backend.as_ref(), &section.changes, horizon)?;
+                self.patience.metrics.expired(removed as u64);
+                Ok(())
+            })?;
+        }
         Ok(())
     }
 

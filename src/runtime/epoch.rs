@@ -5,6 +5,7 @@ use crate::state::ChangeSet;
 use crate::types::output::OutputFrames;
 use crate::types::{KeyGroups, Position, Shard, TimestampMs, Watermark};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an epoch changes in one shard.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct ShardEpoch {
     pub positions: Vec<Position>,
     /// The shard's watermark.
     pub watermark: Option<TimestampMs>,
+    /// Its watermark before this epoch, which every lane has passed: what has expired before it may be removed.
+    pub horizon: Option<TimestampMs>,
     /// Changes of state.
     pub changes: ChangeSet,
     /// Outputs for the log, in lane order.
@@ -40,6 +43,8 @@ pub struct Standing {
     groups: KeyGroups,
     positions: BTreeMap<(String, i32), Position>,
     watermarks: Vec<Option<TimestampMs>>,
+    /// The highest that the lanes at work have raised the watermarks to; none before their first barrier.
+    raised_to: Option<TimestampMs>,
     /// By shard: whether this instance owns it.
     owned: Vec<bool>,
 }
@@ -53,6 +58,7 @@ impl Standing {
             groups,
             positions: positions.iter().map(by_partition).collect(),
             watermarks,
+            raised_to: None,
             owned: vec![true; groups.shards as usize],
         }
     }
@@ -90,6 +96,20 @@ impl Standing {
         owned.map(|(watermark, _)| watermark)
     }
 
+    /// Lanes begin: the watermark of each shard, by which its state may have expired already, `i64::MIN` for none.
+    #[must_use]
+    pub fn begin(&mut self) -> Arc<[TimestampMs]> {
+        self.raised_to = None;
+        self.watermarks.iter().map(|w| w.unwrap_or(i64::MIN)).collect()
+    }
+
+    /// What lanes that have begun need to know beside that: the watermark of the last epoch's sections (see
+    /// [`crate::barrier::Barrier::horizon`]).
+    #[must_use]
+    pub fn horizon(&self) -> TimestampMs {
+        self.raised_to.unwrap_or(i64::MIN)
+    }
+
     /// The positions of one shard.
     #[must_use]
     pub fn of_shard(&self, shard: Shard) -> Vec<Position> {
@@ -120,6 +140,7 @@ impl Standing {
             shard,
             positions: self.of_shard(shard),
             watermark: self.watermarks.get(shard.0 as usize).copied().flatten(),
+            horizon: None,
             changes: ChangeSet::default(),
             outputs: Vec::new(),
             outbox: OutputFrames::default(),
@@ -129,6 +150,7 @@ impl Standing {
     /// Moves on by the shares of one barrier; shards in which nothing moved are left out.
     pub fn advance(&mut self, shares: Vec<LaneShare>) -> Epoch {
         let moved = self.move_positions(&shares);
+        let horizons = self.watermarks.clone();
         let raised = self.raise_watermarks(&shares);
         let records = shares
             .iter()
@@ -136,6 +158,10 @@ impl Standing {
             .map(|s| s.records)
             .sum();
         let mut shards: Vec<ShardEpoch> = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
+        shards
+            .iter_mut()
+            .zip(horizons)
+            .for_each(|(shard, horizon)| shard.horizon = horizon);
         for LaneShare {
             changes,
             outputs,
@@ -187,6 +213,7 @@ impl Standing {
     fn raise_watermarks(&mut self, shares: &[LaneShare]) -> Vec<bool> {
         let sources = shares.iter().filter(|s| !s.positions.is_empty()).map(|s| s.watermark);
         let lowest = Some(Watermark::of_inputs(sources).at).filter(|at| *at != i64::MIN);
+        self.raised_to = self.raised_to.max(lowest);
         let raise = |(watermark, owned): (&mut Option<TimestampMs>, &bool)| {
             let raised = *owned && lowest.is_some() && lowest > *watermark;
             if raised {
@@ -236,6 +263,28 @@ mod tests {
         assert_eq!(epoch.shards[0].shard, Shard(0));
         assert_eq!(epoch.shards[0].positions, vec![position(0, 5), position(2, 10)]);
         assert_eq!(epoch.shards[0].watermark, Some(2));
+    }
+
+    /// What is removed with an epoch has expired for every lane: by what it began with, or by what the epoch's barrier carried.
+    #[test]
+    fn a_shards_horizon_is_never_ahead_of_what_its_lanes_know() {
+        let mut standing = standing();
+        let mut known = Vec::new();
+        for (n, watermark) in [5, 5, 2, 9, 9].into_iter().enumerate() {
+            // Lanes begin again in the middle.
+            if n == 0 || n == 3 {
+                known = standing.begin().to_vec();
+            }
+            let carried = standing.horizon();
+            let mut share = LaneShare::new(1, 2, at(watermark));
+            share.positions = vec![position(0, 10 + n as i64), position(1, 10 + n as i64)];
+            for shard in standing.advance(vec![share]).shards {
+                let horizon = shard.horizon.unwrap_or(i64::MIN);
+                assert!(horizon <= known[shard.shard.0 as usize].max(carried), "epoch {n}");
+                assert!(horizon <= shard.watermark.unwrap_or(i64::MIN));
+            }
+        }
+        assert_eq!((standing.horizon(), &known[..]), (9, &[5, 5][..]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::operator::{LaneError, LaneSetup, LaneShare};
 use crate::source::{SourceError, SourceReader};
 use crate::state::StateError;
 use crate::topology::{BuiltSegment, OpenSource};
-use crate::types::Position;
+use crate::types::{Position, TimestampMs};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,10 +94,18 @@ impl Gate {
     }
 }
 
+/// Asks a source lane for a barrier.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub epoch: u64,
+    /// See [`crate::barrier::Barrier::horizon`].
+    pub horizon: TimestampMs,
+}
+
 /// The running lanes.
 pub(super) struct Lanes<'scope> {
     /// Barrier requests, one channel per source lane.
-    pub commands: Vec<Sender<u64>>,
+    pub commands: Vec<Sender<Cut>>,
     pub events: Receiver<Event>,
     /// Source and keyed lanes.
     pub count: usize,
@@ -210,7 +218,7 @@ impl<'scope> Lanes<'scope> {
 fn source_lane(
     gate: &Gate,
     start: SourceStart,
-    commands: &Receiver<u64>,
+    commands: &Receiver<Cut>,
     events: &Sender<Event>,
 ) -> Result<(), LaneError> {
     let SourceStart {
@@ -234,8 +242,8 @@ fn source_lane(
         }
         paused = Duration::ZERO;
         match commands.recv_timeout(wait) {
-            Ok(epoch) => {
-                let share = lane.barrier(epoch)?;
+            Ok(Cut { epoch, horizon }) => {
+                let share = lane.barrier(epoch, horizon)?;
                 let _ = events.send(Event::Share(Box::new(share)));
                 continue;
             }

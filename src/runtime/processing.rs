@@ -4,12 +4,13 @@ use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
 use super::error::RuntimeError;
-use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
+use super::lanes::{self, Cut, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
 use super::measure::Sampler;
 use super::progress::Phase;
+use super::start::expiry;
 use crate::config::{Budget, Config, Guarantee};
 use crate::operator::context::LaneGauges;
-use crate::operator::process::StateIds;
+use crate::operator::states::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
@@ -91,6 +92,11 @@ impl Processing<'_> {
         let budget = config.budget();
         let outputs = OUTPUTS_PER_SECOND * config.transaction_timeout.as_secs().max(4) / 4;
         let epoch_bytes = epoch_bytes(&budget, config.transaction_timeout);
+        driver.expiry = expiry(
+            driver.expected.groups,
+            &runtime.topology.states,
+            &driver.expected.states,
+        );
         let spill = SpillDir::create(&config.state_dir.join("spill")).map_err(|e| RuntimeError::StateDir {
             path: e.path.clone(),
             reason: e.to_string(),
@@ -99,6 +105,7 @@ impl Processing<'_> {
         let applied: Arc<AtomicU64> = Arc::default();
         let mut base = base_setup(runtime, driver, state_ids, &applied, (eager.as_ref(), spill))?;
         base.watermark = standing.watermark();
+        base.horizons = standing.begin();
         let sources = open_sources(runtime, &base, &standing.all())?;
         let keyed = keyed_setups(runtime, &base);
         let gauges =
@@ -291,6 +298,7 @@ fn base_setup(
         clock: runtime.clock.clone(),
         max_future: config.max_future,
         watermark: crate::types::Watermark::NONE,
+        horizons: Arc::default(),
         metrics: runtime.metrics.clone(),
         faults: runtime.faults.clone(),
     })
@@ -405,9 +413,13 @@ impl Loop<'_> {
     fn epoch(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<(), RuntimeError> {
         self.epoch += 1;
         let ordered = runtime.clock.elapsed();
+        let cut = Cut {
+            epoch: self.epoch,
+            horizon: self.standing.horizon(),
+        };
         for command in &lanes.commands {
             // A lane that is gone has reported why; the shares below find it.
-            let _ = command.send(self.epoch);
+            let _ = command.send(cut);
         }
         let shares = self.collect(lanes)?;
         let collected = runtime.clock.elapsed().saturating_sub(ordered);

@@ -2,7 +2,7 @@
 use super::error::RuntimeError;
 use super::progress::Progress;
 use crate::checkpoint::chain::{Chain, RestoreError, ShardState};
-use crate::state::{Applied, Backend, BackendFactory, StateError};
+use crate::state::{Applied, Backend, BackendFactory, Expiry, StateError};
 use crate::testing::Faults;
 use crate::types::{Link, Shard};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ const RESTORERS: usize = 2;
 pub(super) struct Restore<'a> {
     pub chain: Chain<'a>,
     pub backends: &'a dyn BackendFactory,
+    /// Keeps a copy that is made from the whole chain from holding everything that ever was.
+    pub expiry: Expiry,
     pub faults: &'a Faults,
     pub progress: &'a Progress,
-    /// Asked between two sections: an error ends the restore.
-    pub go_on: &'a (dyn Fn() -> Result<(), RuntimeError> + Sync),
 }
 
 impl Restore<'_> {
@@ -74,8 +74,10 @@ impl Restore<'_> {
                 epoch: link.epoch,
                 footer: link.footer,
             };
-            (self.go_on)()?;
             backend.apply(&mut section.changes.iter(), &applied)?;
+            // By the section's own watermark: nobody reads before the last section, whose watermark is this one or a later.
+            self.expiry
+                .sweep(shard, backend.as_ref(), &section.changes, section.watermark)?;
             self.faults.at("mid_restore")?;
             self.progress.add_replayed();
             done += 1;

@@ -20,10 +20,10 @@ use crate::checkpoint::protocol::{
     spare,
 };
 use crate::checkpoint::store::Layout;
-use crate::operator::process::StateDecl;
+use crate::operator::states::StateDecl;
 use crate::sink::{Committed, Log, OutboxSink};
 use crate::source::{Membership, SourceError};
-use crate::state::{Backend, BackendFactory, StateId};
+use crate::state::{Backend, BackendFactory, Expiry, StateId, Ttl};
 use crate::topology::BuiltSink;
 use crate::types::{KeyGroups, Position, Shard, TopicInfo};
 use std::collections::{BTreeMap, HashMap};
@@ -242,6 +242,7 @@ pub(super) fn driver(
         },
         instance,
         backends: Vec::new(),
+        expiry: Expiry::new(prepared.groups, Vec::new()),
         outboxes: Outboxes::new(prepared.outboxes.take().unwrap_or_default()),
         patience: patience(runtime),
         progress: runtime.progress.clone(),
@@ -282,6 +283,16 @@ pub(super) fn new_states(declared: &[StateDecl], known: &[StateInfo]) -> Vec<Sta
         }
     }
     states
+}
+
+/// The states with a time to live, under the ids that objects know them by.
+pub(super) fn expiry(groups: KeyGroups, declared: &[StateDecl], known: &[StateInfo]) -> Expiry {
+    let ttl = |info: &StateInfo| {
+        let same = |decl: &&StateDecl| decl.operator == info.operator && decl.name == info.name;
+        declared.iter().find(same).and_then(|decl| decl.ttl)
+    };
+    let of_state = |info: &StateInfo| ttl(info).map(|ttl| (StateId(info.id), Ttl::new(ttl)));
+    Expiry::new(groups, known.iter().filter_map(of_state).collect())
 }
 
 /// Single mode owns all partitions, and a group's members commit under a fence of their own.
@@ -499,9 +510,9 @@ fn resume(
     let restore = Restore {
         chain: chain(),
         backends: prepared.backends.as_ref(),
+        expiry: expiry(prepared.groups, &runtime.topology.states, known),
         faults: &runtime.faults,
         progress: &runtime.progress,
-        go_on: &|| Ok(()),
     };
     driver.backends = restore.all(&shards)?;
     for (shard, state) in &shards {

@@ -10,7 +10,7 @@ use super::backend::Backend;
 use super::changes::ChangeSet;
 use super::envelope::{self, HEADER_BYTES};
 use super::key::{KeyRef, StateId, write_state_key};
-use super::{StateError, envelope::EnvelopeError};
+use super::{StateError, Ttl, envelope::EnvelopeError};
 use crate::types::{Codec, KeyGroups, Shard, TimestampMs};
 use std::sync::Arc;
 use table::Table;
@@ -73,6 +73,7 @@ pub struct TypedMap<S> {
     groups: KeyGroups,
     backends: Vec<Arc<dyn Backend>>,
     limits: MapLimits,
+    ttl: Option<Ttl>,
     table: Table<S>,
     /// Slots of the dirty entries, each once.
     dirty: Vec<u32>,
@@ -107,6 +108,7 @@ impl<S> TypedMap<S> {
             groups,
             backends,
             limits,
+            ttl: None,
             table: Table::new(),
             dirty: Vec::new(),
             dirty_bytes: 0,
@@ -127,6 +129,13 @@ impl<S> TypedMap<S> {
         self
     }
 
+    /// The same map with a time to live: [`TypedMap::get`] and [`TypedMap::update_keeping`] take what has expired for absent. It stays in the
+    /// map, and the local copy may lose it at any time from then on.
+    #[must_use]
+    pub fn with_ttl(self, ttl: Ttl) -> Self {
+        TypedMap { ttl: Some(ttl), ..self }
+    }
+
     /// Reads those of a batch's keys that are not in the map, together. Called once a batch, before its records.
     ///
     /// # Errors
@@ -140,14 +149,19 @@ impl<S> TypedMap<S> {
         self.load_pending()
     }
 
-    /// The value and timestamp of a key; None when it is absent.
+    /// The value and timestamp of a key; None when it is absent, or has expired at `now`.
     ///
     /// # Errors
     /// [`StateError`] of a read; never "absent" for a read that failed.
-    pub fn get(&mut self, key: KeyRef<'_>) -> Result<Option<(&S, TimestampMs)>, StateError> {
+    pub fn get(&mut self, key: KeyRef<'_>, now: TimestampMs) -> Result<Option<(&S, TimestampMs)>, StateError> {
         let slot = self.locate(key)?;
         let entry = self.table.entry(slot);
-        Ok(entry.value.as_ref().map(|value| (value, entry.timestamp)))
+        let alive = entry.value.as_ref().filter(|_| !self.expired(entry.timestamp, now));
+        Ok(alive.map(|value| (value, entry.timestamp)))
+    }
+
+    fn expired(&self, changed: TimestampMs, now: TimestampMs) -> bool {
+        self.ttl.is_some_and(|ttl| ttl.expired(changed, now))
     }
 
     /// Changes a key's value in place; None is absent. Returns what `f` returns, and the entry's timestamp after the change: the largest
@@ -169,8 +183,8 @@ impl<S> TypedMap<S> {
         Ok((result, timestamp))
     }
 
-    /// [`TypedMap::update`] that keeps the entry as it was in `before`, unless `before` keeps something already: for
-    /// [`TypedMap::restore`], after any number of changes to the same key.
+    /// [`TypedMap::update`] that takes what has expired at `timestamp` for absent, and keeps the entry as it was in `before`, unless `before`
+    /// keeps something already: for [`TypedMap::restore`], after any number of changes to the same key.
     ///
     /// # Errors
     /// As [`TypedMap::update`].
@@ -193,9 +207,19 @@ impl<S> TypedMap<S> {
                 dirty: entry.dirty,
             });
         }
+        let expired = if self.ttl.is_some_and(|ttl| ttl.expired(entry.timestamp, timestamp)) {
+            entry.value.take()
+        } else {
+            None
+        };
         let was_present = entry.value.is_some();
         let result = f(&mut entry.value);
-        self.changed(slot, was_present, timestamp);
+        if expired.is_some() && entry.value.is_none() {
+            // Nothing has changed, and another record's time may be before its end.
+            entry.value = expired;
+        } else {
+            self.changed(slot, was_present, timestamp);
+        }
         Ok(result)
     }
 
@@ -324,24 +348,6 @@ impl<S> TypedMap<S> {
         if let Some(observer) = &mut self.observer {
             observer.batch(self.counters, self.table.bytes(), self.table.len());
         }
-    }
-
-    /// Forgets all entries of a shard, dirty ones too, and reads it from `backend` from now on: for a shard that was revoked, lost its
-    /// uncommitted changes or was restored.
-    ///
-    /// # Panics
-    /// When there is no such shard.
-    pub fn reset_shard(&mut self, shard: Shard, backend: Arc<dyn Backend>) {
-        let groups = self.groups;
-        for slot in self.table.select(|entry| groups.shard_of(entry.group) == shard) {
-            if self.table.entry(slot).dirty {
-                self.dirty_bytes -= self.table.entry(slot).bytes();
-            }
-            self.table.remove(slot);
-        }
-        let table = &self.table;
-        self.dirty.retain(|slot| table.contains(*slot));
-        self.backends[shard.0 as usize] = backend;
     }
 
     /// Estimate of the memory that the entries take.

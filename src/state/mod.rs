@@ -5,11 +5,13 @@
 pub mod backend;
 pub mod changes;
 pub mod envelope;
+pub mod expiry;
 pub mod key;
 pub mod map;
 
-pub use backend::{Applied, Backend, BackendFactory, CopySizes};
+pub use backend::{Applied, Backend, BackendFactory, CopySizes, Swept};
 pub use changes::{Change, ChangeSet};
+pub use expiry::{Expiry, Ttl};
 pub use key::{KeyRef, StateId};
 pub use map::{Kept, MapCounters, MapLimits, MapObserver, TypedMap};
 

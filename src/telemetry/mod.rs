@@ -273,6 +273,15 @@ impl Metrics {
     pub fn committed_at(&self, now_ms: i64) {
         self.set(MetricName::LastCommit, Some(now_ms as f64 / 1000.0));
     }
+    /// Entries were removed after their time to live.
+    pub fn expired(&self, entries: u64) {
+        self.count(MetricName::StateExpired, &[], entries as f64);
+    }
+    /// Entries removed so far, see [`MetricName::StateExpired`].
+    #[must_use]
+    pub fn state_expired(&self) -> u64 {
+        self.value(MetricName::StateExpired, &[])
+    }
     /// Something is tried again after `backoff`.
     pub fn retry(&self, step: &str, backoff: Duration) {
         self.count(MetricName::Retries, &[step], 1.0);

@@ -132,6 +132,8 @@ metrics! {
     MapBytes: Gauge "keyfold_map_bytes" ["state"];
     /// Entries in the typed maps.
     MapEntries: Gauge "keyfold_map_entries" ["state"];
+    /// Entries of state removed from the local copies after their time to live.
+    StateExpired: Counter "keyfold_state_expired_total" [];
     /// What the memory budget gives to a part.
     MemoryLimit: Gauge "keyfold_memory_limit_bytes" ["part"];
     /// What the part takes now.

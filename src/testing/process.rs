@@ -52,6 +52,8 @@ pub enum Fault {
     Slow(Duration),
     /// The process stops before the call has any effect, as one that gets SIGSTOP: this and every other call waits for [`Process::thaw`].
     Freeze,
+    /// It panics, as a bug would, and the process lives on.
+    Panic,
     /// The process dies before the call has any effect.
     CrashBefore,
     /// The process dies after the call has had its effect.
@@ -241,6 +243,7 @@ impl Process {
                 self.freeze();
                 act()
             }
+            Some(Fault::Panic) => panic!("{call:?} was told to panic"),
             Some(Fault::CrashBefore) => self.die(call),
             Some(Fault::CrashAfter) => {
                 let _ = act();
@@ -272,6 +275,7 @@ impl Process {
                 act()?;
                 Err(StoreError::Retriable { path, reason })
             }
+            Some(Fault::Panic) => panic!("{call:?} was told to panic"),
             Some(Fault::CrashBefore) => self.die(call),
             Some(Fault::CrashAfter) => {
                 let _ = act();

@@ -2,13 +2,14 @@
 use crate::operator::bad_records::{BadRecordPolicy, StepPolicies};
 use crate::operator::context::{LaneSetup, SinkRoute, SourceInfo};
 use crate::operator::keyed_lane::KeyedLane;
-use crate::operator::process::StateDecl;
 use crate::operator::source_lane::SourceChain;
+use crate::operator::states::StateDecl;
 use crate::sink::{LogTarget, OutboxSink};
 use crate::source::Source;
 use crate::types::Digest;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Opens a keyed segment's lanes.
 pub trait Segment: Send + Sync {
@@ -137,6 +138,16 @@ pub enum TopologyError {
         /// The state.
         name: String,
     },
+    /// A state whose entries would be gone at once.
+    #[error(
+        "the state {name} of operator {operator} has a time to live below a millisecond; leave the state out, or give it time"
+    )]
+    NoLife {
+        /// The operator.
+        operator: String,
+        /// The state.
+        name: String,
+    },
     /// An id outside the grammar.
     #[error("id {0:?}: use 1 to 64 characters of a-z, 0-9, - and _, starting with a letter")]
     BadId(String),
@@ -218,9 +229,12 @@ impl Parts {
         }
         let mut states = BTreeSet::new();
         for state in &self.states {
+            let (operator, name) = (state.operator.clone(), state.name.clone());
             if !states.insert((&state.operator, &state.name)) {
-                let (operator, name) = (state.operator.clone(), state.name.clone());
                 return Err(TopologyError::DuplicateState { operator, name });
+            }
+            if state.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
+                return Err(TopologyError::NoLife { operator, name });
             }
         }
         let mut topics = BTreeSet::new();

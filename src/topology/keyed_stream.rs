@@ -5,8 +5,9 @@ use crate::operator::chain_factory::{Outs, open};
 use crate::operator::context::Meta;
 use crate::operator::keyed::{Aggregate, Updater};
 use crate::operator::last_per_epoch::{LastPerEpoch, Weight};
-use crate::operator::process::{KeyedProcess, Process, StateDecl, StateScope, lane_map};
+use crate::operator::process::{KeyedProcess, Process};
 use crate::operator::stateless::{Expand, filtering, mapping};
+use crate::operator::states::{StateDecl, StateScope, lane_map};
 use crate::operator::terminal::Output;
 use crate::types::Codec;
 use crate::types::codec::LongBe;
@@ -56,6 +57,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
             operator: id.to_owned(),
             name: AGGREGATE.to_owned(),
             schema: codec.schema(),
+            ttl: None,
         };
         self.job.parts().lock().states.push(decl);
         let next: Outs<U> = Outs::default();

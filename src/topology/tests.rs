@@ -84,6 +84,46 @@ fn operators_that_give_items_another_key_are_named() {
     }
 }
 
+/// In group mode the shards of an instance come with watermarks of their own: what has expired by a shard's may have been removed by its former
+/// owner, though this lane's barriers are behind it.
+#[test]
+fn what_expires_is_decided_by_the_records_time_the_shards_watermark_and_the_last_barriers() {
+    use crate::operator::context::{LaneContext, Meta};
+    use crate::types::{KeyGroup, Origin};
+    let groups = KeyGroups::new(960, 4, Partitioner::Murmur2).expect("valid");
+    let dir = tempfile::tempdir().expect("a directory");
+    let spill = SpillDir::create(&dir.path().join("spill")).expect("a directory");
+    let mut setup = setup(groups, Sharding::ByKey, BadRecordPolicy::Fail, spill);
+    setup.horizons = Arc::new([i64::MIN, 500, i64::MIN, i64::MIN]);
+    let mut lane = LaneContext::new(setup);
+    let time = |lane: &LaneContext, shard, timestamp| {
+        lane.expiry_time(&Meta {
+            timestamp,
+            origin: Origin {
+                source: 0,
+                partition: 0,
+                offset: 0,
+            },
+            bytes: 0,
+            key: None,
+            hash: 0,
+            group: KeyGroup(shard as u16),
+            shard: Shard(shard),
+            headers: &NoHeaders,
+            original: None,
+        })
+    };
+    assert_eq!(
+        (time(&lane, 0, 100), time(&lane, 1, 100), time(&lane, 1, 501)),
+        (100, 500, 501)
+    );
+    lane.horizon = 300;
+    assert_eq!(
+        (time(&lane, 0, 100), time(&lane, 1, 100), time(&lane, 0, 301)),
+        (300, 500, 301)
+    );
+}
+
 /// A source lane that counts by key, its keyed lane, and what they share.
 struct Lanes {
     source: SourceLane,
@@ -132,6 +172,7 @@ fn setup(groups: KeyGroups, sharding: Sharding, policy: BadRecordPolicy, spill: 
         clock: Arc::new(ManualClock::new(0)),
         max_future: Duration::ZERO,
         watermark: Watermark::NONE,
+        horizons: Arc::new([i64::MIN; 4]),
         metrics: Metrics::new(),
         faults: Faults::none(),
     }
@@ -183,7 +224,7 @@ impl Lanes {
 
     /// Ends the epoch: the shares of the source lane and of the keyed lane.
     fn cut(&mut self) -> (LaneShare, LaneShare) {
-        let of_source = self.source.barrier(1).expect("a share");
+        let of_source = self.source.barrier(1, i64::MIN).expect("a share");
         loop {
             match self.keyed.step(Duration::ZERO).expect("a step") {
                 LaneStep::Share(share) => return (of_source, *share),

@@ -12,10 +12,6 @@ impl fmt::Display for Shard {
     }
 }
 
-/// The number of one assignment of a shard to this process. What carries an old lease is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lease(pub u64);
-
 /// A section's place in the committed history of its shard: its parent's plus one. Genesis is 0.
 pub type Sequence = u64;
 

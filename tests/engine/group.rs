@@ -2,7 +2,7 @@
 use crate::support::{SUMS, record};
 use keyfold::checkpoint::store::MemoryStore;
 use keyfold::config::Config;
-use keyfold::runtime::{ExitCode, Phase, Progress, Runtime, StopHandle};
+use keyfold::runtime::{ExitCode, MembershipFactory, Phase, Progress, Runtime, RuntimeError, StopHandle};
 use keyfold::sink::LogErrorKind;
 use keyfold::state::backend::memory::MemoryFactory;
 use keyfold::telemetry::Metrics;
@@ -40,7 +40,7 @@ pub struct Cluster {
     pub model: BTreeMap<String, Vec<i64>>,
 }
 
-fn eventually(what: &str, holds: impl Fn() -> bool) {
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < LONG, "never {what}");
@@ -91,7 +91,18 @@ impl Cluster {
     }
 
     /// Under this name, with the state directory and the local copies of `machine`.
-    fn start_as(&mut self, name: &str, machine: &str, faults: &str) -> Instance {
+    pub fn start_as(&mut self, name: &str, machine: &str, faults: &str) -> Instance {
+        self.start_with(name, machine, faults, |membership| membership)
+    }
+
+    /// With the membership that `wrap` makes of its own.
+    pub fn start_with(
+        &mut self,
+        name: &str,
+        machine: &str,
+        faults: &str,
+        wrap: impl FnOnce(MembershipFactory) -> MembershipFactory,
+    ) -> Instance {
         let process = Process::new();
         let mut config = Config::new(self.dir.path().join(machine));
         config.instance = Some(name.to_owned());
@@ -103,7 +114,7 @@ impl Cluster {
         let copies = self.copies.entry(machine.to_owned()).or_default().clone();
         let store = Arc::new(ProcessStore::new(Arc::new(self.store.clone()), process.clone()));
         let log = self.broker.log(process.clone());
-        let membership = self.broker.membership(process.clone());
+        let membership = wrap(self.broker.membership(process.clone()));
         let hangs: Arc<AtomicBool> = Arc::default();
         let topology = sums_that_hang(&self.broker, hangs.clone()).expect("valid");
         let runtime = Runtime::group(topology, config, log, membership, store)
@@ -140,7 +151,7 @@ impl Cluster {
     }
 
     /// Waits until every record has its output.
-    fn until_answered(&self) {
+    pub fn until_answered(&self) {
         let wanted: usize = self.model.values().map(Vec::len).sum();
         eventually(
             &format!(
@@ -185,7 +196,7 @@ impl Cluster {
     }
 
     /// Every key's outputs are its running sums, each once and in order.
-    fn assert_exact(&self) {
+    pub fn assert_exact(&self) {
         assert_eq!(self.outputs(), self.model);
     }
 
@@ -193,6 +204,24 @@ impl Cluster {
         instance.stop.stop();
         let end = instance.thread.join().expect("no panic");
         assert!(matches!(end, RunEnd::Stopped), "{}: {end:?}", instance.name);
+    }
+
+    /// Waits until it ends by itself, with an error.
+    pub fn failed(instance: Instance) -> RuntimeError {
+        eventually("ended", || instance.thread.is_finished());
+        match instance.thread.join().expect("no panic") {
+            RunEnd::Failed(error) => error,
+            other => panic!("{} should have ended with an error: {other:?}", instance.name),
+        }
+    }
+
+    /// The end of a scenario that may be wrong: whether every key's outputs are its running sums, each once and in order.
+    fn ends_exact(self, instances: [Instance; 2]) -> bool {
+        for instance in instances {
+            instance.stop.stop();
+            let _ = instance.thread.join();
+        }
+        self.outputs() == self.model
     }
 
     /// Dies without a word; its session ends later.
@@ -230,11 +259,6 @@ fn partitions_move_with_their_state_when_instances_come_and_go() {
     cluster.stop(third);
 }
 
-/// Whether every key's outputs are its running sums, each once and in order.
-fn exact(cluster: &Cluster) -> bool {
-    cluster.outputs() == cluster.model
-}
-
 /// The store fails while an epoch waits for it, and meanwhile another instance joins and gets half of the shards. The epoch must be dropped
 /// as a whole: the newcomer has gone on from what was committed.
 fn taken_back_while_the_store_fails(faults: &str) -> bool {
@@ -255,12 +279,7 @@ fn taken_back_while_the_store_fails(faults: &str) -> bool {
     eventually("the first goes on", || first.progress.phase() == Phase::Processing);
     cluster.add(4);
     cluster.until_answered();
-    let right = exact(&cluster);
-    for instance in [first, second] {
-        instance.stop.stop();
-        let _ = instance.thread.join();
-    }
-    right
+    cluster.ends_exact([first, second])
 }
 
 #[test]
@@ -293,12 +312,7 @@ fn woken_in_the_middle_of_a_publish(fenced: bool) -> bool {
     cluster.until_shared_by(2);
     cluster.add(4);
     cluster.until_answered();
-    let right = exact(&cluster);
-    for instance in [first, second] {
-        instance.stop.stop();
-        let _ = instance.thread.join();
-    }
-    right
+    cluster.ends_exact([first, second])
 }
 
 #[test]
@@ -316,9 +330,7 @@ fn ep_7_a_twin_takes_the_name_and_the_other_ends_with_12() {
     cluster.until_answered();
     // A state directory of its own, as on another machine.
     let twin = cluster.start_as("a", "twin", "");
-    let RunEnd::Failed(error) = first.thread.join().expect("no panic") else {
-        panic!("it should have ended with an error");
-    };
+    let error = Cluster::failed(first);
     assert_eq!(error.exit_code(), ExitCode::Fenced, "{error}");
     cluster.add(2);
     cluster.until_answered();
@@ -366,9 +378,7 @@ fn ep_6_a_shard_whose_pointer_is_lost_is_refused() {
     cluster.stop(first);
     cluster.broker.lose_offsets(SUMS);
     let again = cluster.start("a", "");
-    let RunEnd::Failed(error) = again.thread.join().expect("no panic") else {
-        panic!("it should have ended with an error");
-    };
+    let error = Cluster::failed(again);
     assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
     assert!(error.to_string().contains("no offset is committed"), "{error}");
 }

@@ -1,7 +1,9 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
 mod exit_codes;
+mod expiry;
 mod fencing;
 mod group;
+mod group_faults;
 mod group_storm;
 mod invariants;
 mod lanes;

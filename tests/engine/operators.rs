@@ -1,6 +1,6 @@
 //! Every operator, through the driver.
 use crate::support::{driver, pipe, record, sorted, sums, texts};
-use keyfold::operator::process::{KeyedProcess, ProcessContext, ProcessError, ValueState};
+use keyfold::operator::{KeyedProcess, ProcessContext, ProcessError, ValueState};
 use keyfold::testing::{TestDriver, TestRecord};
 use keyfold::topology::{BadRecords, Job, SourceOptions};
 use keyfold::types::codec::{LongBe, Postcard, Raw, Utf8};

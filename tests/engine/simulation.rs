@@ -7,7 +7,7 @@ use keyfold::checkpoint::object::ObjectReader;
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::checkpoint::store::{Layout, MemoryStore};
 use keyfold::config::Config;
-use keyfold::operator::process::{KeyedProcess, ProcessContext, ProcessError, ValueState};
+use keyfold::operator::{KeyedProcess, ProcessContext, ProcessError, ValueState};
 use keyfold::runtime::{ExitCode, Runtime, StopHandle};
 use keyfold::sink::LogErrorKind;
 use keyfold::state::backend::memory::MemoryFactory;

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// One question to the cluster. Longer than the broker's sweep of timed-out transactions (10 s) is left to the caller's next try.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// One question to a group's coordinator. While it moves, the next client gets the answer: longer would wait for the one that is gone.
+const MEMBERS_WITHIN: Duration = Duration::from_secs(5);
 /// One try of `init_transactions`, which can be resumed.
 const INIT_STEP: Duration = Duration::from_secs(5);
 /// How long a new client may take to reach a broker before it is asked for a session all the same.
@@ -168,12 +170,16 @@ impl KafkaLog {
         }
     }
 
-    /// The consumer that reads pointers, made at first use.
+    /// A consumer that reads pointers.
+    fn consumer(&self) -> Result<Client, LogError> {
+        Client::new(Kind::Consumer, &self.config.pointer_properties(&self.group))
+            .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))
+    }
+
+    /// The one that is kept, made at first use.
     fn pointers(&mut self) -> Result<&Client, LogError> {
         if self.pointers.is_none() {
-            let properties = self.config.pointer_properties(&self.group);
-            let client = Client::new(Kind::Consumer, &properties);
-            self.pointers = Some(client.map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?);
+            self.pointers = Some(self.consumer()?);
         }
         self.pointers.as_ref().ok_or_else(no_session)
     }
@@ -461,17 +467,21 @@ impl Log for KafkaLog {
     fn group_has_members(&mut self) -> Result<bool, LogError> {
         let group = self.group.clone();
         let context = format!("look at group {group}");
-        match self.pointers()?.group(&group, ASK_WITHIN) {
-            Ok(Some(state)) => {
-                tracing::debug!(group, state = state.state, members = state.members, "consumer group");
-                Ok(state.members > 0)
+        // A client that knew a coordinator which is gone would wait for it, for ever: one of its own asks who it is now.
+        let client = Arc::new(self.consumer()?);
+        let asked = client.ask_for_members(&group, MEMBERS_WITHIN);
+        let answer = asked.map_err(|f| read_error(&context, &f))?.answer(MEMBERS_WITHIN);
+        let refused = |kind, reason: &str| Err(log_error(kind, &context, reason));
+        match answer {
+            Some(Ok(roster)) => {
+                let members = roster.members.len();
+                tracing::debug!(group, members, "consumer group");
+                Ok(members > 0)
             }
-            Ok(None) => Err(log_error(
-                LogErrorKind::Retriable,
-                &context,
-                "its coordinator has not answered",
-            )),
-            Err(failure) => Err(read_error(&context, &failure)),
+            // A group of another kind, and the text says which.
+            Some(Err(f)) if f.code == Code::InvalidArgument => refused(LogErrorKind::Fatal, &f.text),
+            Some(Err(failure)) => Err(read_error(&context, &failure)),
+            None => refused(LogErrorKind::Retriable, "its coordinator has not answered"),
         }
     }
 

@@ -79,6 +79,30 @@ fn an_empty_copy_is_restored_from_genesis_on_oldest_first() {
     assert_eq!(state, State::from(want));
 }
 
+/// A shard was taken back in the middle of a long restore.
+#[test]
+fn a_restore_ends_between_two_sections_when_nobody_needs_it_any_more() {
+    let (h, _) = three_epochs();
+    let left = std::sync::atomic::AtomicU32::new(6);
+    let stop = || left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0;
+    let chain = h.chain().until(&stop);
+    // Four links to walk, and two of four sections.
+    let tail = chain.plan(Shard(0), h.target(0), None).expect("not yet");
+    let mut replayed = 0;
+    let ended = chain.replay::<RestoreError>(&tail, |_, _| {
+        replayed += 1;
+        Ok(())
+    });
+    assert!(
+        matches!(ended, Err(RestoreError::Stopped { shard: Shard(0) })),
+        "{ended:?}"
+    );
+    assert_eq!(replayed, 2);
+    let stopped = || true;
+    let planned = h.chain().until(&stopped).plan(Shard(0), h.target(0), None);
+    assert!(matches!(planned, Err(RestoreError::Stopped { .. })), "{planned:?}");
+}
+
 #[test]
 fn ep_4_a_copy_on_the_chain_gets_the_tail_alone() {
     let (mut h, _) = three_epochs();

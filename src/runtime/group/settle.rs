@@ -4,11 +4,11 @@ use crate::checkpoint::object::{ObjectError, ObjectReader, StateInfo};
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Expected, Identity, Start, StartFacts, check_positions, decide_start};
 use crate::checkpoint::store::{Layout, Store};
-use crate::operator::process::StateDecl;
+use crate::operator::states::StateDecl;
 use crate::runtime::RuntimeError;
 use crate::runtime::progress::Progress;
 use crate::runtime::restore::Restore;
-use crate::runtime::start::{check_renamed, new_states};
+use crate::runtime::start::{check_renamed, expiry, new_states};
 use crate::sink::{Committed, LogErrorKind, PointerReader};
 use crate::state::{Backend, BackendFactory};
 use crate::testing::Faults;
@@ -189,9 +189,9 @@ impl Settler {
         let restore = Restore {
             chain,
             backends: self.backends.as_ref(),
+            expiry: expiry(self.expected.groups, &self.declared, &states),
             faults: &self.faults,
             progress: &self.progress,
-            go_on: &|| self.go_on(),
         };
         let backend = restore.shard(shard, state.link)?;
         Ok(Resumed {

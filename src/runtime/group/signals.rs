@@ -136,6 +136,21 @@ mod tests {
         assert!(!signals.is_taken_back() && !signals.over());
     }
 
+    /// A second revocation while the driver was busy with the first began its time anew, and what was to be dropped was sent late.
+    #[test]
+    fn of_two_revocations_the_time_that_ends_earlier_counts() {
+        let second = Duration::from_secs(1);
+        for (first, then) in [(second, second * 10), (second * 10, second)] {
+            let clock = Arc::new(ManualClock::new(0));
+            let signals = Signals::new(clock.clone());
+            signals.take_back(first);
+            signals.take_back(then);
+            assert!(!signals.over());
+            clock.advance(second);
+            assert!(signals.over(), "{first:?}, then {then:?}");
+        }
+    }
+
     /// Two revocations in a row while the driver was busy: having dealt with the first must not make the second forgotten.
     #[test]
     fn each_decision_to_take_back_has_to_be_settled() {

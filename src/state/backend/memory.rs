@@ -1,11 +1,12 @@
 //! Local copies in memory: for tests, and for a build without RocksDB. A restart of the process loses them (the store does not).
 use super::checks::{check_follows, check_key};
-use super::{Applied, Backend, BackendFactory};
+use super::{Applied, Backend, BackendFactory, Swept};
 use crate::state::{Change, StateError};
 use crate::testing::faults::Faults;
 use crate::types::Shard;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,7 +32,7 @@ pub enum Operation {
     Open,
     /// [`Backend::get_many`], [`Backend::applied`] and [`Backend::scan`]
     Read,
-    /// [`Backend::apply`]
+    /// [`Backend::apply`] and [`Backend::sweep`]
     Apply,
     /// [`Backend::flush`]
     Flush,
@@ -126,7 +127,7 @@ impl MemoryFactory {
         self.shared.failing[operation as usize].store(times, Ordering::Relaxed);
     }
 
-    /// Opening this copy fails with [`StateError::Damaged`] until it is wiped.
+    /// From now on this copy is found damaged ([`StateError::Damaged`]) when it is opened or changed, until it is wiped.
     pub fn damage(&self, shard: Shard) {
         self.copy(shard).lock().damaged = true;
     }
@@ -191,6 +192,9 @@ impl Backend for MemoryBackend {
     fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError> {
         self.shared.point("pre_apply", self.shard)?;
         self.shared.pass(Operation::Apply, self.shard)?;
+        if self.copy.lock().damaged {
+            return Err(damaged(self.shard, "was told to be damaged"));
+        }
         let owned: Vec<(Vec<u8>, Option<Vec<u8>>)> =
             changes.map(|c| (c.key.to_vec(), c.value.map(<[u8]>::to_vec))).collect();
         let checked = owned.iter().try_for_each(|(key, _)| check_key(key));
@@ -209,6 +213,26 @@ impl Backend for MemoryBackend {
             copy.live.applied = Some(*applied);
         }
         self.shared.point("post_apply", self.shard)
+    }
+
+    fn sweep(&self, from: &[u8], to: &[u8], limit: usize, gone: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError> {
+        self.shared.pass(Operation::Apply, self.shard)?;
+        let mut copy = self.copy.lock();
+        let entries = &mut copy.live.entries;
+        let mut range = entries.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)));
+        let looked_at: Vec<_> = range.by_ref().take(limit).collect();
+        let next = range.next().map(|(key, _)| key.clone());
+        let expired = looked_at.iter().filter(|(_, value)| gone(value));
+        let expired: Vec<Vec<u8>> = expired.map(|(key, _)| (*key).clone()).collect();
+        let swept = Swept {
+            looked_at: looked_at.len(),
+            removed: expired.len(),
+            next,
+        };
+        for key in expired {
+            entries.remove(&key);
+        }
+        Ok(swept)
     }
 
     fn applied(&self) -> Result<Option<Applied>, StateError> {

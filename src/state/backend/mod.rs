@@ -42,6 +42,17 @@ pub struct CopySizes {
     pub stops: u64,
 }
 
+/// What a [`Backend::sweep`] has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Entries looked at.
+    pub looked_at: usize,
+    /// Entries deleted.
+    pub removed: usize,
+    /// Where to go on; None at the end of the range.
+    pub next: Option<Vec<u8>>,
+}
+
 /// One shard's local copy. Read by keyed lanes, written by the commit driver alone.
 pub trait Backend: Send + Sync {
     /// Looks up the values of `keys` together; `out` is cleared and gets one item per key, in order.
@@ -54,6 +65,12 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`StateError`]; nothing was applied then.
     fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError>;
+    /// Looks at up to `limit` entries with keys from `from` to below `to`, in order, and deletes those whose value `gone` picks. The deletions
+    /// come after what was applied before in whatever order reaches the disk: a crash may lose them, and never leaves them without it (EP-4).
+    ///
+    /// # Errors
+    /// [`StateError`]; nothing was deleted then.
+    fn sweep(&self, from: &[u8], to: &[u8], limit: usize, gone: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError>;
     /// The section that the local copy equals; None for an empty copy.
     ///
     /// # Errors

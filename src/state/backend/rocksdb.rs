@@ -3,7 +3,7 @@
 //! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
 //! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
 use super::checks::{check_follows, check_key};
-use super::{Applied, Backend, BackendFactory};
+use super::{Applied, Backend, BackendFactory, Swept};
 use crate::state::key::RESERVED_GROUP;
 use crate::state::{Change, CopySizes, StateError};
 use crate::testing::faults::Faults;
@@ -244,6 +244,34 @@ impl Backend for RocksBackend {
             self.write(batch)?;
         }
         self.point("post_apply")
+    }
+
+    /// The batch goes into the memtable behind the section's, so that it reaches the disk after it or with it.
+    fn sweep(&self, from: &[u8], to: &[u8], limit: usize, gone: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError> {
+        let mut options = ReadOptions::default();
+        options.fill_cache(false);
+        options.set_iterate_upper_bound(to);
+        let mut rows = self.db.raw_iterator_opt(options);
+        rows.seek(from);
+        let mut swept = Swept::default();
+        let mut batch = WriteBatch::default();
+        while let Some((key, value)) = rows.item() {
+            if swept.looked_at == limit {
+                swept.next = Some(key.to_vec());
+                break;
+            }
+            swept.looked_at += 1;
+            if gone(value) {
+                swept.removed += 1;
+                batch.delete(key);
+            }
+            rows.next();
+        }
+        rows.status().map_err(|e| self.site.error(&e))?;
+        if swept.removed > 0 {
+            self.write(batch)?;
+        }
+        Ok(swept)
     }
 
     fn applied(&self) -> Result<Option<Applied>, StateError> {

@@ -1,6 +1,6 @@
 //! What every backend must do; run over each of them.
 use super::memory::{MemoryFactory, Operation};
-use super::{Applied, Backend, BackendFactory};
+use super::{Applied, Backend, BackendFactory, Swept};
 use crate::state::{Change, StateError};
 use crate::testing::faults::Faults;
 use crate::types::{Digest, EpochId, Incarnation, Shard};
@@ -58,6 +58,7 @@ pub(super) fn run(factory: &dyn BackendFactory) {
     own_rows_are_not_for_changes(factory);
     copies_are_kept_across_close_and_open(factory);
     a_wiped_copy_is_empty(factory);
+    a_sweep_deletes_what_is_picked_within_its_bounds(factory);
 }
 
 fn reads_what_was_applied(factory: &dyn BackendFactory) {
@@ -145,6 +146,34 @@ fn a_wiped_copy_is_empty(factory: &dyn BackendFactory) {
     assert_eq!(backend.applied().expect("applied"), None);
     assert!(texts(&*backend).is_empty());
     apply(&*backend, &["b=1"], 0).expect("starts over");
+}
+
+fn a_sweep_deletes_what_is_picked_within_its_bounds(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(6)).expect("open");
+    apply(&*backend, &["a=1", "b1=1", "b2=2", "b3=1", "b4=1", "c=1"], 1).expect("apply");
+    let ones = |value: &[u8]| value == b"1";
+    let sweep = |from: &[u8], limit| backend.sweep(from, b"c", limit, &ones).expect("sweeps");
+    let found = |looked_at, removed, next: Option<&[u8]>| Swept {
+        looked_at,
+        removed,
+        next: next.map(<[u8]>::to_vec),
+    };
+    assert_eq!(sweep(b"b", 0), found(0, 0, Some(b"b1")));
+    assert_eq!(sweep(b"b", 2), found(2, 1, Some(b"b3")));
+    assert_eq!(texts(&*backend), ["a=1", "b2=2", "b3=1", "b4=1", "c=1"]);
+    assert_eq!(sweep(b"b3", 9), found(2, 2, None));
+    assert_eq!(sweep(b"b3", 9), found(0, 0, None));
+    let rows = ["a=1", "b2=2", "c=1"];
+    assert_eq!(texts(&*backend), rows);
+    assert_eq!(
+        backend.applied().expect("applied"),
+        Some(section(1)),
+        "it equals the same section"
+    );
+    apply(&*backend, &["b1=3"], 2).expect("what was removed may come again");
+    drop(backend);
+    let backend = factory.open(Shard(6)).expect("open again");
+    assert_eq!(texts(&*backend), ["a=1", "b1=3", "b2=2", "c=1"]);
 }
 
 /// A failed step applies nothing, and the same section can be applied again.

@@ -1,5 +1,5 @@
 //! Stands for the local copies of shards that other instances own (group mode).
-use super::{Applied, Backend};
+use super::{Applied, Backend, Swept};
 use crate::state::StateError;
 use crate::state::changes::Change;
 use crate::types::Shard;
@@ -27,6 +27,9 @@ impl Backend for Unowned {
         self.refused()
     }
     fn apply(&self, _: &mut dyn Iterator<Item = Change<'_>>, _: &Applied) -> Result<(), StateError> {
+        self.refused()
+    }
+    fn sweep(&self, _: &[u8], _: &[u8], _: usize, _: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError> {
         self.refused()
     }
     fn applied(&self) -> Result<Option<Applied>, StateError> {
@@ -57,6 +60,7 @@ mod tests {
             copy.get_many(&[b"k"], &mut Vec::new()),
             copy.apply(&mut std::iter::empty(), &section(0)),
             copy.applied().map(|_| ()),
+            copy.sweep(b"a", b"b", 1, &|_| true).map(|_| ()),
             copy.scan(&mut |_, _| ()),
             Err(copy.damaged("odd".to_owned())),
         ];

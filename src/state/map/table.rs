@@ -125,15 +125,6 @@ impl<S> Table<S> {
         self.bytes += entry.bytes();
     }
 
-    /// Slots of the entries that `which` selects.
-    pub fn select(&self, which: impl Fn(&Entry<S>) -> bool) -> Vec<u32> {
-        self.index
-            .iter()
-            .copied()
-            .filter(|slot| which(self.entry(*slot)))
-            .collect()
-    }
-
     /// Moves the clock's hand by at most `steps` slots and evicts until the table is within `bytes_max`: what is
     /// clean, unpinned and not looked at since the hand last passed. An eighth beyond the limit there is no second
     /// chance, or a working set larger than the limit would grow for ever. Returns how many were evicted.
@@ -162,10 +153,6 @@ impl<S> Table<S> {
             evicted += 1;
         }
         evicted
-    }
-
-    pub fn contains(&self, slot: u32) -> bool {
-        self.slots[slot as usize].is_some()
     }
 
     pub fn len(&self) -> usize {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
 mod kept;
+mod ttl;
 
 const SHARDS: u32 = 3;
 const STATE: StateId = StateId(7);
@@ -65,7 +66,7 @@ impl Rig {
 
     fn get(&mut self, bytes: &[u8]) -> Option<(i64, TimestampMs)> {
         self.map
-            .get(key(bytes))
+            .get(key(bytes), 0)
             .expect("get")
             .map(|(value, timestamp)| (*value, timestamp))
     }
@@ -205,7 +206,7 @@ fn a_failed_read_is_an_error_and_leaves_nothing_behind() {
     for times in 1..=2 {
         rig.factory.fail(Operation::Read, times);
         let read = if times == 1 {
-            rig.map.get(key(b"a")).map(|_| ())
+            rig.map.get(key(b"a"), 0).map(|_| ())
         } else {
             rig.factory.fail(Operation::Read, 1);
             rig.map.prefetch(&mut batch.iter().map(|bytes| key(bytes)))
@@ -261,24 +262,6 @@ fn what_is_looked_at_outlives_what_is_not_and_a_hot_set_beyond_the_limit_does_no
         (0..5).for_each(|j| _ = rig.get(format!("{:04}", working_set + j).as_bytes()));
         rig.map.maintain();
         assert!(rig.map.len() <= 231, "{} entries", rig.map.len());
-    }
-}
-
-#[test]
-fn a_reset_shard_forgets_its_uncommitted_changes_and_only_they() {
-    let mut rig = Rig::new(1 << 20);
-    let keys: Vec<Vec<u8>> = (0..30u8).map(|i| vec![i]).collect();
-    keys.iter().for_each(|k| _ = rig.map.put(key(k), 1, 1).expect("put"));
-    let of_shard_1 = |k: &[u8]| groups().shard_of(key(k).group) == Shard(1);
-    let lost = keys.iter().filter(|k| of_shard_1(k)).count();
-    assert!(lost > 0 && lost < 30);
-    let other: Arc<dyn Backend> = MemoryFactory::default().open(Shard(1)).expect("open");
-    rig.map.reset_shard(Shard(1), other);
-    assert_eq!(rig.map.len(), 30 - lost);
-    let changes = rig.encode(1);
-    assert_eq!((changes[1].len(), changes[0].len() + changes[2].len()), (0, 30 - lost));
-    for k in &keys {
-        assert_eq!(rig.get(k).is_none(), of_shard_1(k));
     }
 }
 
@@ -370,7 +353,7 @@ fn what_does_not_decode_names_the_state_and_a_newer_format_says_so() {
             value: Some(bytes),
         });
         rig.apply(epoch, &changes);
-        match rig.map.get(key(b"a")) {
+        match rig.map.get(key(b"a"), 0) {
             Err(StateError::Codec { state, .. }) => assert!(!newer && state == "sum/total"),
             Err(StateError::Format { state, reason }) => {
                 assert!(newer && state == "sum/total" && reason.contains("newer"), "{reason}");
@@ -393,8 +376,6 @@ enum Op {
     Maintain,
     /// The process dies: what was not applied is lost.
     Restart,
-    /// A shard is given back and taken again.
-    Reset(u32),
 }
 
 const KEYS: [&[u8]; 12] = [
@@ -426,7 +407,6 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Apply),
         4 => Just(Op::Maintain),
         1 => Just(Op::Restart),
-        1 => (0..SHARDS).prop_map(Op::Reset),
     ]
 }
 
@@ -515,24 +495,6 @@ impl Checked {
         self.in_flight.push_back((self.epoch, changes, self.model.clone()));
     }
 
-    fn reset(&mut self, shard: u32) {
-        // Epochs in flight are decided first, so that the other shards go on with theirs.
-        while !self.in_flight.is_empty() {
-            self.apply();
-        }
-        let of_shard = |k: &Vec<u8>| groups().shard_of(key(k).group) == Shard(shard);
-        self.model.retain(|k, _| !of_shard(k));
-        self.model.extend(
-            self.committed
-                .iter()
-                .filter(|(k, _)| of_shard(k))
-                .map(|(k, v)| (k.clone(), *v)),
-        );
-        self.rig
-            .map
-            .reset_shard(Shard(shard), Arc::clone(&self.rig.backends[shard as usize]));
-    }
-
     fn step(&mut self, op: &Op) {
         match op {
             Op::Get(k) => assert_eq!(self.rig.get(KEYS[*k]), self.model.get(KEYS[*k]).copied()),
@@ -551,7 +513,6 @@ impl Checked {
                 self.rig.map = Rig::map(&self.rig.backends, self.bytes_max);
                 self.epoch = 0;
             }
-            Op::Reset(shard) => self.reset(*shard),
             change => self.change(change),
         }
         assert_eq!(self.rig.map.bytes(), self.rig.map.table.counted_bytes());

@@ -79,6 +79,7 @@ fn watch_options(args: &Args) -> Option<WatchOptions> {
         stage: args.stage.clone(),
         topics: vec![args.input.clone()],
         store: args.store_dir.clone()?,
+        stable: false,
     })
 }
 

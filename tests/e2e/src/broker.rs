@@ -24,9 +24,13 @@ use crate::proxy::Proxy;
 pub struct BrokerOptions {
     /// `host:port` told to clients; the broker's own address when none.
     pub advertised: Option<String>,
+    /// What clients connect to, when the broker is one of several; its advertised address when none.
+    pub bootstrap: Option<String>,
+    /// The cluster that it is one of; one of its own when none.
+    pub cluster_id: Option<String>,
     /// Broker properties, `name=value`.
     pub properties: Vec<String>,
-    /// Its heap; 512 MiB when none.
+    /// Its heap, and whatever else its JVM is told; 512 MiB when none.
     pub heap: Option<String>,
     /// Remove the directory when the broker is stopped for good.
     pub remove: bool,
@@ -109,9 +113,13 @@ impl Broker {
         })
     }
 
-    /// What clients connect to: the advertised address.
+    /// What clients connect to: the advertised address, or those of the whole cluster.
     #[must_use]
     pub fn bootstrap(&self) -> String {
+        self.options.bootstrap.clone().unwrap_or_else(|| self.advertised())
+    }
+
+    fn advertised(&self) -> String {
         self.options.advertised.clone().unwrap_or_else(|| self.direct())
     }
 
@@ -201,7 +209,8 @@ impl Broker {
             .set("bootstrap.servers", self.bootstrap())
             .set("log_level", "2")
             .create()?;
-        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        // -1: as many copies as the broker's setting says.
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
         let topic = configs.iter().fold(topic, |topic, (key, value)| topic.set(key, value));
         let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
         let results = block_on(admin.create_topics([&topic], &options)).context("creating a topic")?;
@@ -245,7 +254,8 @@ impl Broker {
         command
             .env("KAFKA_DIR", &self.dir)
             .env("KAFKA_PORT", self.port.to_string())
-            .env("KAFKA_ADVERTISED", self.bootstrap())
+            .env("KAFKA_ADVERTISED", self.advertised())
+            .env("KAFKA_CLUSTER_ID", self.options.cluster_id.as_deref().unwrap_or(""))
             .env("KAFKA_HEAP", self.options.heap.as_deref().unwrap_or("-Xmx512m"))
             .stdin(Stdio::null());
         // A script that outlived us could start a broker after the guard has looked for one.

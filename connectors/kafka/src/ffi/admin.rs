@@ -1,14 +1,7 @@
-//! Questions to the cluster: metadata, offsets, settings, groups. Every call is bounded by its `wait`.
+//! Questions to the cluster: metadata, offsets, settings. Every call is bounded by its `wait`.
 use super::{Client, Code, Failure, List, c_string, check, millis, sys, text};
 use std::ffi::c_char;
 use std::time::Duration;
-
-/// What the group's coordinator says about a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupState {
-    pub state: String,
-    pub members: usize,
-}
 
 impl Client {
     /// Number of partitions; None when the cluster does not know the topic.
@@ -86,55 +79,6 @@ impl Client {
         let list = list.map_or(std::ptr::null_mut(), List::as_ptr);
         // SAFETY: client and list are alive; the list is copied by the call.
         check(unsafe { sys::rd_kafka_assign(self.as_ptr(), list) })
-    }
-
-    /// The group as its coordinator sees it; None when no broker answered for it.
-    pub(crate) fn group(&self, group: &str, wait: Duration) -> Result<Option<GroupState>, Failure> {
-        let name = c_string(group)?;
-        let mut list: *const sys::rd_kafka_group_list = std::ptr::null();
-        // SAFETY: the list is ours and freed after its last use; it holds `group_cnt` groups.
-        unsafe {
-            let err = sys::rd_kafka_list_groups(self.as_ptr(), name.as_ptr(), &mut list, millis(wait));
-            if err != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTIAL {
-                check(err)?;
-            }
-            let count = usize::try_from((*list).group_cnt).unwrap_or(0);
-            let groups = if count == 0 {
-                &[]
-            } else {
-                std::slice::from_raw_parts((*list).groups, count)
-            };
-            // All brokers have answered, and none knows it: there is no such group.
-            let whole = err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
-            let none = || GroupState {
-                state: "Dead".into(),
-                members: 0,
-            };
-            let mut found = Ok((whole && groups.is_empty()).then(none));
-            for g in groups {
-                match Code::from(g.err) {
-                    Code::NoError => {
-                        let members = usize::try_from(g.member_cnt).unwrap_or(0);
-                        found = Ok(Some(GroupState {
-                            state: text(g.state),
-                            members,
-                        }));
-                        break;
-                    }
-                    Code::GroupIdNotFound => {
-                        found = Ok(Some(GroupState {
-                            state: "Dead".into(),
-                            members: 0,
-                        }))
-                    }
-                    Code::NotCoordinator => {}
-                    _ if matches!(found, Ok(None)) => found = Err(Failure::of(g.err)),
-                    _ => {}
-                }
-            }
-            sys::rd_kafka_group_list_destroy(list);
-            found
-        }
     }
 
     /// A setting of a topic; None when the broker does not tell.

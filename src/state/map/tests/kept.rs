@@ -16,7 +16,7 @@ fn a_damaged_envelope_is_damage_of_its_shard() {
             value: Some(bytes),
         });
         rig.apply(epoch, &changes);
-        match rig.map.get(key(b"a")) {
+        match rig.map.get(key(b"a"), 0) {
             Err(StateError::Damaged {
                 shard: found, reason, ..
             }) => {

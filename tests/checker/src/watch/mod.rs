@@ -41,6 +41,10 @@ pub struct WatchOptions {
     pub topics: Vec<String>,
     /// The checkpoint store.
     pub store: PathBuf,
+    /// Looks wait until no transaction over the offsets is open. Else the broker tells what was committed last at once, which may be of an
+    /// earlier time when the group's coordinator has just moved: the new one shows what it knows to be on the other brokers too, and
+    /// learns that by and by.
+    pub stable: bool,
 }
 
 /// What was seen.
@@ -191,12 +195,16 @@ pub(crate) fn consumer_of_group(options: &WatchOptions) -> Result<Option<(BaseCo
     let Some(stage) = options.stage.clone().or_else(|| only_stage(options)) else {
         return Ok(None);
     };
-    // With read_uncommitted the broker tells the last committed offsets at once, whatever transaction is open.
+    let isolation = if options.stable {
+        "read_committed"
+    } else {
+        "read_uncommitted"
+    };
     let consumer = ClientConfig::new()
         .set("bootstrap.servers", &options.brokers)
         .set("group.id", format!("{}.{stage}", options.job))
         .set("enable.auto.commit", "false")
-        .set("isolation.level", "read_uncommitted")
+        .set("isolation.level", isolation)
         .set("reconnect.backoff.max.ms", "1000")
         .set("log_level", "2")
         .create()

@@ -243,6 +243,7 @@ fn the_only_stage_is_found_in_the_store() {
         stage: None,
         topics: vec![],
         store: dir.to_owned(),
+        stable: false,
     };
     assert_eq!(only_stage(&options(store.dir.path())).as_deref(), Some("stage"));
     fs::create_dir_all(store.dir.path().join("jobs/job/second")).expect("second");

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::broker::free_port;
+
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,8 @@ pub const OFFSET_FETCH: i16 = 9;
 pub const FIND_GROUP: i16 = -10;
 /// Heartbeat of a member of a classic group.
 pub const HEARTBEAT: i16 = 12;
+/// ListGroups.
+pub const LIST_GROUPS: i16 = 16;
 /// InitProducerId.
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// AddOffsetsToTxn; brokers from 4.0 on may not need it.
@@ -44,7 +48,8 @@ const FRAME_MAX: usize = 100 * 1024 * 1024;
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// None while it does not listen.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +57,6 @@ struct Shared {
     upstream: SocketAddr,
     rules: Rules,
     stop: AtomicBool,
-    refuse: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
 }
 
@@ -62,24 +66,42 @@ impl Proxy {
     /// # Errors
     /// When it cannot listen.
     pub fn start(upstream: SocketAddr) -> io::Result<Proxy> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let port = listener.local_addr()?.port();
+        // None of those that the kernel hands out itself: it has to be free again after `unreachable`.
+        let port = free_port().map_err(io::Error::other)?;
         let shared = Arc::new(Shared {
             upstream,
             rules: Rules::default(),
             stop: AtomicBool::new(false),
-            refuse: AtomicBool::new(false),
             sockets: Mutex::new(Vec::new()),
         });
-        let for_thread = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("proxy".into())
-            .spawn(move || accept(&listener, &for_thread))?;
-        Ok(Proxy {
+        let proxy = Proxy {
             port,
             shared,
-            thread: Some(thread),
-        })
+            thread: Mutex::new(None),
+        };
+        proxy.listen()?;
+        Ok(proxy)
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let (listener, shared) = (TcpListener::bind(("127.0.0.1", self.port))?, self.shared.clone());
+            shared.stop.store(false, Ordering::SeqCst);
+            let builder = std::thread::Builder::new().name("proxy".into());
+            *thread = Some(builder.spawn(move || accept(&listener, &shared))?);
+        }
+        Ok(())
+    }
+
+    fn listen_no_more(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            self.shared.stop.store(true, Ordering::SeqCst);
+            // The listener wakes up for this connection.
+            let _ = TcpStream::connect(("127.0.0.1", self.port));
+            let _ = thread.join();
+        }
     }
 
     /// `host:port` for clients, and for the broker to advertise.
@@ -135,24 +157,24 @@ impl Proxy {
         }
     }
 
-    /// With `true` closes every connection and accepts no other, until told `false`: the broker cannot be reached.
-    pub fn unreachable(&self, unreachable: bool) {
-        self.shared.refuse.store(unreachable, Ordering::SeqCst);
-        if unreachable {
-            self.cut();
+    /// With `true` closes every connection and refuses others, until told `false`: the broker cannot be reached.
+    ///
+    /// # Errors
+    /// When it cannot listen again.
+    pub fn unreachable(&self, unreachable: bool) -> io::Result<()> {
+        if !unreachable {
+            return self.listen();
         }
+        self.listen_no_more();
+        self.cut();
+        Ok(())
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.rules.clear();
-        // The listener wakes up for this connection.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listen_no_more();
         self.cut();
     }
 }
@@ -163,10 +185,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(client) = client else { continue };
-        if !shared.refuse.load(Ordering::SeqCst) {
-            // A broker that is down shows to the client as a closed connection.
-            let _ = connect(client, shared);
-        }
+        // A broker that is down shows to the client as a closed connection.
+        let _ = connect(client, shared);
     }
 }
 

@@ -168,14 +168,14 @@ fn an_unreachable_broker_closes_and_comes_back() {
     let mut client = Client::new(&proxy);
     client.send(PRODUCE, 1);
     assert_eq!(client.answer(), Some((1, PRODUCE)));
-    proxy.unreachable(true);
+    proxy.unreachable(true).expect("closed");
     assert_eq!(client.answer(), None);
     let refused = TcpStream::connect(proxy.address())
         .map(Client)
         .ok()
         .and_then(|mut c| c.answer());
     assert_eq!(refused, None);
-    proxy.unreachable(false);
+    proxy.unreachable(false).expect("open");
     let mut again = Client::new(&proxy);
     again.send(PRODUCE, 2);
     assert_eq!(again.answer(), Some((2, PRODUCE)));

@@ -12,8 +12,8 @@ use crate::scene::{Scene, end_of, killed, stop, until, wait};
 const RECORDS: u64 = 4000;
 
 /// A job in group mode: each instance with a name, local state and log of its own.
-struct Shared<'a> {
-    scene: Scene<'a>,
+pub struct Shared<'a> {
+    pub scene: Scene<'a>,
     checker: Running,
     watch: Watching,
     feed: Feed,
@@ -24,9 +24,13 @@ impl Shared<'_> {
         Shared::on(Broker::shared(), name)
     }
 
-    fn on<'a>(broker: &'a Broker, name: &str) -> Shared<'a> {
-        let scene = Scene::new(broker, name, 4);
-        let (checker, watch, feed) = (scene.checker(), scene.watch(), scene.feed(1000));
+    pub fn on<'a>(broker: &'a Broker, name: &str) -> Shared<'a> {
+        Shared::over(Scene::new(broker, name, 4), 1000)
+    }
+
+    /// A job over this scene, with so many records a second.
+    pub fn over(scene: Scene<'_>, rate: u64) -> Shared<'_> {
+        let (checker, watch, feed) = (scene.checker(), scene.watch(), scene.feed(rate));
         Shared {
             scene,
             checker,
@@ -43,12 +47,12 @@ impl Shared<'_> {
         options
     }
 
-    fn start(&self, name: &str, faults: &str, more: &[&str]) -> Worker {
+    pub fn start(&self, name: &str, faults: &str, more: &[&str]) -> Worker {
         Worker::start(&self.options(name, faults, more)).expect("worker")
     }
 
     /// An instance that leaves when it stops, and has committed something already.
-    fn at_work(&self, name: &str) -> Worker {
+    pub fn at_work(&self, name: &str) -> Worker {
         let mut worker = self.start(name, "", &["--leave"]);
         until(&mut worker, "a commit", |told| told.committed > 0);
         worker
@@ -61,12 +65,15 @@ impl Shared<'_> {
 
     /// Committed offsets by partition.
     fn offsets(&self) -> BTreeMap<i32, i64> {
-        let committed = self.scene.committed_so_far();
+        let committed = match self.scene.stable {
+            true => self.scene.committed(),
+            false => self.scene.committed_so_far(),
+        };
         committed.iter().map(|c| (c.partition, c.offset)).collect()
     }
 
     /// Waits until every partition has got further than it is now.
-    fn every_partition_goes_on(&self, what: &str) {
+    pub fn every_partition_goes_on(&self, what: &str) {
         let before = self.offsets();
         wait(&format!("{what}: progress of every partition"), || {
             let now = self.offsets();
@@ -76,7 +83,7 @@ impl Shared<'_> {
     }
 
     /// Everything is answered exactly once, the instances end in good order and no pointer has gone back.
-    fn finish(self, workers: Vec<Worker>) -> Vec<Told> {
+    pub fn finish(self, workers: Vec<Worker>) -> Vec<Told> {
         let Shared {
             scene,
             checker,
@@ -90,7 +97,7 @@ impl Shared<'_> {
     }
 }
 
-fn until_said(worker: &mut Worker, text: &str) {
+pub fn until_said(worker: &mut Worker, text: &str) {
     until(worker, text, |told| {
         told.last_lines.iter().any(|line| line.contains(text))
     });
@@ -270,21 +277,4 @@ fn row_23_instances_join_and_leave_ten_times_and_every_partition_goes_on() {
         shared.every_partition_goes_on("alone again");
     }
     shared.finish(vec![a]);
-}
-
-/// The broker of the group's and the transactions' coordinator goes away in the middle of a commit, and comes back.
-#[test]
-fn row_16_coordinator_goes_away_in_the_middle_of_a_commit_in_group_mode() {
-    let dir = tempfile::tempdir().expect("directory");
-    let port = keyfold_e2e::broker::free_port().expect("port");
-    let broker = Broker::start(dir.path(), port).expect("broker");
-    let shared = Shared::on(&broker, "row16");
-    let mut a = shared.start("a", "post_send_offsets=sleep:1500@6", &["--leave"]);
-    let b = shared.at_work("b");
-    until_said(&mut a, "fail point post_send_offsets");
-    broker.kill9().expect("killed");
-    std::thread::sleep(Duration::from_millis(500));
-    broker.restart().expect("started");
-    shared.every_partition_goes_on("after the restart");
-    shared.finish(vec![a, b]);
 }

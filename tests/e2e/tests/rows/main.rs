@@ -3,6 +3,7 @@
 mod bad_records;
 mod broker_faults;
 mod control_records;
+mod coordinator;
 mod group;
 mod kills;
 mod limits;

@@ -22,6 +22,8 @@ pub struct Scene<'a> {
     pub output: String,
     pub job: String,
     pub dir: TempDir,
+    /// Its watch reads stable, see [`WatchOptions`].
+    pub stable: bool,
 }
 
 /// What the group has committed for one partition.
@@ -52,6 +54,7 @@ impl<'a> Scene<'a> {
             input,
             output,
             dir: tempfile::tempdir().expect("directory"),
+            stable: false,
         }
     }
 
@@ -98,6 +101,7 @@ impl<'a> Scene<'a> {
             stage: None,
             topics: vec![self.input.clone()],
             store: self.dir.path().join("store"),
+            stable: self.stable,
         };
         PointerWatch::start(options).expect("watch")
     }

@@ -77,6 +77,7 @@ impl Scene {
             stage: None,
             topics: vec![INPUT.into()],
             store: dir.join("store"),
+            stable: false,
         };
         let owners = (!args.single).then(|| OwnerWatch::start(watched.clone())).transpose()?;
         let watch = PointerWatch::start(watched)?;

@@ -1,0 +1,132 @@
+//! What goes wrong inside of an instance of group mode: its local copies, and its threads.
+use crate::group::{Cluster, Instance, eventually};
+use crate::support::SUMS;
+use keyfold::runtime::{ExitCode, MembershipFactory};
+use keyfold::source::{GroupEvent, Membership, MembershipError};
+use keyfold::testing::{Call, Fault};
+use keyfold::types::Shard;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A job of one instance that has answered something.
+fn at_work(cluster: &mut Cluster) -> Instance {
+    let instance = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    instance
+}
+
+/// Damages a copy of a running instance, and waits until it was found and made again: an epoch is answered before it is applied.
+fn damage(cluster: &mut Cluster, instance: &Instance, shard: Shard, value: i64) {
+    let before = instance.progress.replayed_sections();
+    cluster.copies["a"].damage(shard);
+    cluster.add(value);
+    eventually("restored", || instance.progress.replayed_sections() > before);
+    cluster.until_answered();
+}
+
+/// A damaged copy of a shard ended an instance of group mode, although all that it holds lies in the checkpoint store.
+#[test]
+fn a_copy_that_is_found_damaged_in_group_mode_is_thrown_away_and_restored() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    damage(&mut cluster, &instance, Shard(1), 2);
+    cluster.stop(instance);
+    // Found when it is opened.
+    cluster.copies["a"].damage(Shard(2));
+    let again = cluster.start("a", "");
+    cluster.add(3);
+    cluster.until_answered();
+    assert!(again.progress.replayed_sections() > 0, "restored");
+    cluster.assert_exact();
+    cluster.stop(again);
+}
+
+#[test]
+fn a_copy_that_is_damaged_again_and_again_in_group_mode_ends_the_run() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    for value in 2..=4 {
+        damage(&mut cluster, &instance, Shard(1), value);
+    }
+    cluster.copies["a"].damage(Shard(1));
+    cluster.add(5);
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("check the disk"), "{error}");
+}
+
+/// A thread that panicked left the driver waiting for what it would never send, and nobody was told.
+#[test]
+fn a_panic_while_pointers_are_read_ends_the_run_and_is_named() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    instance.process.fault(Call::Committed, 1, Fault::Panic);
+    // Everything is taken back and given anew.
+    cluster.broker.expire_member(SUMS, "a");
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("reading the pointers panicked"), "{error}");
+}
+
+#[test]
+fn a_panic_in_a_restore_of_group_mode_ends_the_run_and_names_the_shard() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    cluster.stop(instance);
+    // A machine without local copies has something to restore.
+    let newcomer = cluster.start_as("a", "elsewhere", "mid_restore=crash");
+    let error = Cluster::failed(newcomer);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("restoring shard ") && text.contains(" panicked"),
+        "{text}"
+    );
+}
+
+/// A membership with a bug.
+struct Panics {
+    inner: Box<dyn Membership>,
+    now: Arc<AtomicBool>,
+}
+
+impl Membership for Panics {
+    fn join(&mut self) -> Result<(), MembershipError> {
+        self.inner.join()
+    }
+    fn poll(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
+        assert!(!self.now.load(Ordering::SeqCst), "told to panic");
+        self.inner.poll(max_wait)
+    }
+    fn release(&mut self) -> Result<(), MembershipError> {
+        self.inner.release()
+    }
+    fn close(&mut self, leave: bool) {
+        self.inner.close(leave);
+    }
+}
+
+#[test]
+fn a_panic_while_the_membership_is_kept_ends_the_run_and_is_named() {
+    let mut cluster = Cluster::new();
+    let now: Arc<AtomicBool> = Arc::default();
+    let of_membership = now.clone();
+    let wrap = move |make: MembershipFactory| -> MembershipFactory {
+        Box::new(move |stage| {
+            let inner = make(stage)?;
+            Ok(Box::new(Panics {
+                inner,
+                now: of_membership,
+            }))
+        })
+    };
+    let instance = cluster.start_with("a", "a", "", wrap);
+    cluster.add(1);
+    cluster.until_answered();
+    now.store(true, Ordering::SeqCst);
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("keeping the membership"), "{error}");
+}
