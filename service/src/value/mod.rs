@@ -6,5 +6,8 @@ mod types;
 
 pub use decimal::{DecimalError, parse_decimal, write_decimal};
 pub use row::{Row, Value};
-pub use timestamp::{DAY_MS, TIMESTAMP_MAX, TIMESTAMP_MIN, TimestampError, parse_timestamp, write_timestamp};
+pub use timestamp::{
+    DAY_MS, TIMESTAMP_MAX, TIMESTAMP_MIN, TimestampError, civil_date, days_of_month, days_since_epoch, parse_timestamp,
+    write_timestamp,
+};
 pub use types::{DECIMAL_DIGITS_MAX, Field, Schema, Type};

@@ -64,7 +64,13 @@ pub fn parse_timestamp(text: &str) -> Result<i64, TimestampError> {
     let number = |from: usize, to: usize| digits(&head[from..to]).ok_or(TimestampError::Form);
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    if !(1..=12).contains(&month) || day < 1 || day > days_of(year, month) || hour > 23 || minute > 59 || second > 60 {
+    if !(1..=12).contains(&month)
+        || day < 1
+        || day > days_of_month(year, month)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
         return Err(TimestampError::Range);
     }
     let (millis, rest) = read_fraction(rest)?;
@@ -82,7 +88,7 @@ pub fn write_timestamp(time: i64, out: &mut Vec<u8>) -> bool {
     if !(TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(&time) {
         return false;
     }
-    let (year, month, day) = civil(time.div_euclid(DAY_MS));
+    let (year, month, day) = civil_date(time.div_euclid(DAY_MS));
     let ms = time.rem_euclid(DAY_MS);
     let mut text = *b"0000-00-00T00:00:00.000Z";
     put(&mut text[0..4], year);
@@ -146,7 +152,9 @@ fn read_offset(text: &[u8]) -> Result<i64, TimestampError> {
     }
 }
 
-fn days_of(year: i64, month: i64) -> i64 {
+/// Days of a month, 1 to 12.
+#[must_use]
+pub fn days_of_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -157,7 +165,8 @@ fn days_of(year: i64, month: i64) -> i64 {
 
 /// Days from 1970-01-01 on. As in "chrono-Compatible Low-Level Date Algorithms" (Howard Hinnant): a year begins in March, so that the
 /// leap day is its last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+#[must_use]
+pub fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -167,7 +176,8 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Year, month and day of a number of days from 1970-01-01 on; the same source.
-fn civil(days: i64) -> (i64, i64, i64) {
+#[must_use]
+pub fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
