@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod console;
 pub mod demo;
+pub mod expr;
 pub mod format;
 pub mod http;
 pub mod logging;
