@@ -14,6 +14,7 @@ pub mod http;
 pub mod logging;
 pub mod nearest;
 pub mod observe;
+pub mod pipeline;
 pub mod registry;
 pub mod run;
 pub mod settings;

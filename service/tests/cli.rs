@@ -116,3 +116,53 @@ fn an_answer_that_nobody_reads_to_its_end_is_no_error() {
     let output = child.wait_with_output().expect("ended");
     assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()));
 }
+
+/// A pipeline of config/pipelines.
+fn sample(name: &str) -> String {
+    format!("{}/../config/pipelines/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_pipeline_is_validated_and_shown_without_a_broker() {
+    let path = sample("customer-totals.yaml");
+    let output = keyfold(&["validate", &path], &[]);
+    assert_eq!(
+        (output.status.code(), out(&output)),
+        (Some(0), format!("{path}: good, job customer-totals\n"))
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&out(&keyfold(&["topology", &path, "--output", "json"], &[]))).expect("JSON");
+    assert_eq!(json["parts"][1]["does"], "filter amount > 0 AND customer IS NOT NULL");
+    let chart = out(&keyfold(&["topology", &path, "--output", "mermaid"], &[]));
+    assert!(chart.starts_with("flowchart LR\n"), "{chart}");
+}
+
+#[test]
+fn all_that_is_wrong_with_a_pipeline_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("wrong.yaml");
+    let text = std::fs::read_to_string(sample("customer-totals.yaml")).expect("a pipeline");
+    std::fs::write(
+        &path,
+        text.replace("amount > 0", "amout > 0")
+            .replace("topic: orders", "topik: orders"),
+    )
+    .expect("written");
+    let path = path.display().to_string();
+    let output = keyfold(&["validate", &path], &[]);
+    let told = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("source orders: unknown key `topik`") && told.contains("step paid: there is no field `amout`"),
+        "{told}"
+    );
+    assert!(told.ends_with("keyfold: 3 errors; nothing has begun\n"), "{told}");
+    assert_eq!(keyfold(&["run", &path], &[]).status.code(), Some(2));
+    let output = keyfold(&["validate", &path, "--output", "json"], &[]);
+    let json: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    assert_eq!(
+        (output.status.code(), json["errors"][0]["line"].as_u64()),
+        (Some(2), Some(5)),
+        "{json}"
+    );
+}

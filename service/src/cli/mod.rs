@@ -1,11 +1,13 @@
 //! The command line.
 mod output;
+mod pipeline;
 mod settings;
 mod version;
 
 use crate::console::Console;
 use crate::demo;
 use crate::logging;
+use crate::run::RunError;
 use crate::settings::{LogSettings, SettingFlags};
 use crate::yaml::Diagnostic;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -35,6 +37,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Runs a pipeline until it is stopped (SIGINT, SIGTERM).
+    #[command(after_help = EXIT_CODES)]
+    Run(pipeline::RunOptions),
+    /// Checks a pipeline file and tells all that is wrong with it. Needs no broker.
+    Validate(pipeline::ValidateOptions),
+    /// Shows what a pipeline does: as text, or as a chart.
+    Topology(pipeline::TopologyOptions),
     /// Kills a running job with SIGKILL, starts it again and proves that nothing is lost or counted twice.
     #[command(after_help = EXIT_CODES)]
     Demo(demo::DemoOptions),
@@ -110,6 +119,9 @@ fn dispatch(command: Command, console: &Console) -> Done {
             logging::start(&demo_log(), console);
             Ok(demo::work(&options)? as u8)
         }
+        Command::Run(options) => pipeline::run(&options, console),
+        Command::Validate(options) => pipeline::validate(&options),
+        Command::Topology(options) => pipeline::topology(&options),
         Command::Settings(options) => settings::run(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -133,6 +145,9 @@ fn demo_log() -> LogSettings {
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return error.exit_code();
+    }
     if let Some(error) = error.downcast_ref::<RuntimeError>() {
         return error.exit_code();
     }

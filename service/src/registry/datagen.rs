@@ -1,5 +1,6 @@
 //! `connector: datagen`.
-use super::{Connector, Keys, Log, SinkConnector, SourceConnector};
+use super::{Connector, Keys, SinkConnector, SourceConnector};
+use crate::run::Commits;
 use keyfold_datagen::{DatagenConfig, DatagenSource, Shape};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl Connector for Datagen {
         Some(SourceConnector {
             describe: format!("generator {}", config.name),
             topic: config.name.clone(),
-            log: Log::Store,
+            commits: Commits::Store,
             make: Arc::new(move || Box::new(DatagenSource::from_config(config.clone()))),
         })
     }

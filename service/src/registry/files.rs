@@ -1,6 +1,7 @@
 //! `connector: files`.
-use super::{Connector, Keys, Log, SinkConnector, SourceConnector};
+use super::{Connector, Keys, SinkConnector, SourceConnector};
 use crate::nearest;
+use crate::run::Commits;
 use keyfold_files::{FilesSink, FilesSource, FilesSourceConfig, Lines};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Connector for Files {
         Some(SourceConnector {
             describe: format!("files {}", config.dir.display()),
             topic: config.topic_name(),
-            log: Log::Store,
+            commits: Commits::Store,
             make: Arc::new(move || Box::new(FilesSource::from_config(config.clone()))),
         })
     }
@@ -55,7 +56,7 @@ impl Connector for Files {
         let dir = keys.path("dir", "dir: output")?;
         Some(SinkConnector {
             describe: format!("files {}", dir.display()),
-            log: Log::Store,
+            commits: Commits::Store,
             make: Arc::new(move |_| Ok(FilesSink::new(dir.clone()).into())),
         })
     }

@@ -1,6 +1,7 @@
 //! `connector: kafka`.
-use super::{Connector, Keys, Log, SinkConnector, SourceConnector};
+use super::{Connector, Keys, SinkConnector, SourceConnector};
 use crate::nearest;
+use crate::run::Commits;
 use keyfold_kafka::{KafkaConfig, KafkaSource, StartAt, kafka_target_unless};
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ impl Connector for Kafka {
         Some(SourceConnector {
             describe: describe(&topic),
             topic: topic.clone(),
-            log: Log::Kafka,
+            commits: Commits::Kafka,
             make: Arc::new(move || Box::new(KafkaSource::topic(&config, topic.as_str()).start(start))),
         })
     }
@@ -74,7 +75,7 @@ impl Connector for Kafka {
         let config = self.config.clone();
         Some(SinkConnector {
             describe: describe(&topic),
-            log: Log::Kafka,
+            commits: Commits::Kafka,
             make: Arc::new(move |stop| {
                 let target = kafka_target_unless(&config, &topic, stop);
                 target.map(Into::into).map_err(|e| e.to_string())

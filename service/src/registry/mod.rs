@@ -8,6 +8,7 @@ mod tests;
 
 pub use keys::{Key, Keys};
 
+use crate::run::Commits;
 use keyfold::runtime::StopHandle;
 use keyfold::source::Source;
 use keyfold::topology::Target;
@@ -30,15 +31,6 @@ pub trait Connector: Send + Sync {
     fn sink(&self, keys: &mut Keys<'_>) -> Option<SinkConnector>;
 }
 
-/// Where a connector's commits go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Log {
-    /// Into Kafka's transactions.
-    Kafka,
-    /// Into the checkpoint store, and outputs through the outbox.
-    Store,
-}
-
 /// Makes an engine's source.
 pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source> + Send + Sync>;
 /// Makes an engine's target. It may look at the outside, and wait for it until a stop is asked for.
@@ -52,7 +44,7 @@ pub struct SourceConnector {
     /// The name that positions carry, unique among the sources of a job.
     pub topic: String,
     /// Where its positions are committed.
-    pub log: Log,
+    pub commits: Commits,
     /// Makes it.
     pub make: MakeSource,
 }
@@ -63,7 +55,7 @@ pub struct SinkConnector {
     /// How people call it: `kafka topic totals`. A sink of what a source is called is a loop.
     pub describe: String,
     /// What takes its outputs.
-    pub log: Log,
+    pub commits: Commits,
     /// Makes it.
     pub make: MakeTarget,
 }

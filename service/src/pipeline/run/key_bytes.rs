@@ -1,0 +1,74 @@
+//! Key bytes: equal keys are equal bytes, and other programs can make them.
+//!
+//! One column: a string as UTF-8; int64, timestamp (milliseconds) and decimal (unscaled) as 8 bytes, big-endian, as Java's LongSerializer
+//! writes them; bytes as they are; bool and float64 as their JSON text. Several columns: a compact JSON array.
+use crate::value::{Row, Type, Value, write_decimal, write_timestamp};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use keyfold::operator::Refused;
+
+/// Appends the key of a row; false when a part of it is NULL.
+pub fn write(row: &Row, columns: &[(usize, Type)], out: &mut Vec<u8>) -> Result<bool, Refused> {
+    match columns {
+        [(index, ty)] => one(row.get(*index), ty, out),
+        several => {
+            for (i, (index, ty)) in several.iter().enumerate() {
+                let value = row.get(*index);
+                if value.is_null() {
+                    return Ok(false);
+                }
+                out.push(if i == 0 { b'[' } else { b',' });
+                json(value, ty, out)?;
+            }
+            out.push(b']');
+            Ok(true)
+        }
+    }
+}
+
+fn one(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<bool, Refused> {
+    match value {
+        Value::Null => return Ok(false),
+        Value::String(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Bytes(bytes) => out.extend_from_slice(bytes),
+        Value::Int(n) | Value::Timestamp(n) | Value::Decimal(n) => out.extend_from_slice(&n.to_be_bytes()),
+        value => json(value, ty, out)?,
+    }
+    Ok(true)
+}
+
+/// Appends a value as JSON, as in a value that a sink writes.
+fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let refuse = |e: serde_json::Error| Refused::from(format!("the key: {e}"));
+    match value {
+        Value::Bool(b) => serde_json::to_writer(out, b).map_err(refuse),
+        Value::Int(n) => serde_json::to_writer(out, n).map_err(refuse),
+        // The two zeros are equal.
+        Value::Float(f) if f.is_finite() => serde_json::to_writer(out, &(f + 0.0)).map_err(refuse),
+        Value::Float(f) => Err(Refused::from(format!("the key: {f} has no JSON text"))),
+        Value::String(text) => serde_json::to_writer(out, &**text).map_err(refuse),
+        Value::Bytes(bytes) => serde_json::to_writer(out, &STANDARD.encode(bytes)).map_err(refuse),
+        Value::Decimal(n) => {
+            let scale = if let Type::Decimal { scale, .. } = ty {
+                *scale
+            } else {
+                0
+            };
+            write_decimal(*n, scale, out);
+            Ok(())
+        }
+        Value::Timestamp(ms) => {
+            out.push(b'"');
+            write_timestamp(*ms, out);
+            out.push(b'"');
+            Ok(())
+        }
+        Value::Null | Value::Array(_) | Value::Struct(_) => Err(Refused::from("the key: a value that is no key")),
+    }
+}
+
+/// How keys of these columns are written: kept with the job, so that a changed key is noticed.
+pub fn schema(columns: &[(usize, Type)]) -> String {
+    let types: Vec<String> = columns.iter().map(|(_, ty)| ty.to_string()).collect();
+    format!("row-key/1 {}", types.join(", "))
+}
