@@ -20,7 +20,7 @@ pub use report::PipelineErrors;
 
 use crate::registry::Environment;
 use crate::run::{Commits, RunnableJob};
-use crate::yaml::Source;
+use crate::yaml::{Diagnostic, Source};
 use keyfold::runtime::StopHandle;
 use keyfold::topology::Topology;
 use plan::Plan;
@@ -60,19 +60,20 @@ pub fn of_source(source: &Source, folder: &Path, environment: &Environment) -> R
         plan::plan(&spec, &graph, environment, folder, &mut report)
     });
     report.finish()?;
-    match plan {
-        Some(plan) => Ok(LoadedPipeline {
-            job: plan.job.clone(),
-            commits: plan
-                .sources
-                .first()
-                .map_or(Commits::Store, |source| source.connector.commits),
-            record_keyed: plan.record_keyed(),
-            plan,
-        }),
-        // Whoever returns nothing has reported why.
-        None => unreachable!("invariant: a file that cannot be planned has an error"),
-    }
+    let Some(plan) = plan else {
+        // Whoever plans nothing has reported why.
+        let error = Diagnostic::of_file(source.name(), "the pipeline cannot be planned, and nothing says why");
+        return Err(error.help("report this with the file: it is a bug").into());
+    };
+    Ok(LoadedPipeline {
+        job: plan.job.clone(),
+        commits: plan
+            .sources
+            .first()
+            .map_or(Commits::Store, |source| source.connector.commits),
+        record_keyed: plan.record_keyed(),
+        plan,
+    })
 }
 
 impl LoadedPipeline {
