@@ -39,7 +39,7 @@ impl fmt::Display for ExprError {
 
 impl std::error::Error for ExprError {}
 
-/// A place in an expression's text, in bytes. The text is shorter than 2^32: see [`super::parse::TEXT_MAX`].
+/// A place in an expression's text, in bytes. The text is far shorter than 2^32 (`parse::BYTES_MAX`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct At {
     pub start: u32,

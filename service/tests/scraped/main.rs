@@ -1,4 +1,4 @@
-//! The program as it is run: a job with bad records in its input, a real broker, and a real Prometheus that scrapes it. What the dashboard asks for
+//! The program as it is run: a pipeline with bad records in it, a real broker, and a real Prometheus that scrapes it. What the dashboard asks for
 //! is answered, and dead letters are what is documented.
 mod prometheus;
 #[path = "../around/promql.rs"]
@@ -11,6 +11,31 @@ use prometheus::Prometheus;
 use service::{Service, eventually};
 use std::collections::BTreeSet;
 use topics::{Letter, Topics};
+
+/// The pipeline: two steps refuse records, and what they refuse goes to a topic.
+fn pipeline(topics: &Topics) -> String {
+    format!(
+        "job: {job}
+sources:
+  orders:
+    connector: kafka
+    topic: {orders}
+    key: string
+    value: {{ format: json, schema: {{ customer: string, amount: int64 }} }}
+    on_error: {{ dead_letter: {letters} }}
+steps:
+  - {{ id: paid, filter: amount > 0 }}
+  - {{ id: shares, map: {{ customer: customer, share: 100 / (amount - 7) }} }}
+  - {{ id: totals, key_by: customer, aggregate: {{ orders: count(), total: sum(share) }}, emit: record }}
+sinks:
+  totals: {{ connector: kafka, topic: {totals}, value: json }}
+",
+        job = topics.job,
+        orders = topics.orders,
+        letters = topics.letters,
+        totals = topics.totals,
+    )
+}
 
 const GARBAGE: &str = "{\"customer\": \"ada\", \"amount\":";
 const SEVEN: &str = "{\"customer\": \"ada\", \"amount\": 7}";
@@ -56,7 +81,7 @@ fn check_letter(letter: &Letter, topics: &Topics, (key, value): (&str, &str), (s
 #[test]
 fn prometheus_finds_every_metric_of_every_panel_and_the_dead_letters() {
     let topics = Topics::fresh(Broker::shared(), "scraped");
-    let mut service = Service::start(&topics, &[("KEYFOLD_EPOCH_INTERVAL", "200ms")]);
+    let mut service = Service::start(&topics, &pipeline(&topics), &[("KEYFOLD_EPOCH_INTERVAL", "200ms")]);
     service.until_processing();
     let prometheus = Prometheus::start(&service.address);
     produce(&topics);
@@ -110,7 +135,7 @@ fn prometheus_finds_every_metric_of_every_panel_and_the_dead_letters() {
 #[test]
 fn dead_letters_are_committed_with_their_epoch() {
     let topics = Topics::fresh(Broker::shared(), "epoch");
-    let mut service = Service::start(&topics, &[("KEYFOLD_EPOCH_INTERVAL", "10m")]);
+    let mut service = Service::start(&topics, &pipeline(&topics), &[("KEYFOLD_EPOCH_INTERVAL", "10m")]);
     service.until_processing();
     produce(&topics);
     for (series, expected) in [
@@ -119,7 +144,7 @@ fn dead_letters_are_committed_with_their_epoch() {
             "keyfold_dead_letters_total{reason=\"division_by_zero\",step=\"shares\"}",
             1.0,
         ),
-        ("keyfold_sink_records_total{sink=\"sink\"}", 41.0),
+        ("keyfold_sink_records_total{sink=\"totals\"}", 41.0),
     ] {
         eventually(series, || (service.metric(series) == Some(expected)).then_some(()));
     }

@@ -1,5 +1,4 @@
-//! The run loop of the program, in a process of its own.
-use crate::job::TOPICS;
+//! The program `keyfold run`, in a process of its own.
 use crate::topics::Topics;
 use keyfold_e2e::guard::{die_with_parent, signal};
 use std::fs::File;
@@ -43,14 +42,16 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn start(topics: &Topics, variables: &[(&str, &str)]) -> Service {
+    pub fn start(topics: &Topics, pipeline: &str, variables: &[(&str, &str)]) -> Service {
         let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("pipeline.yaml");
+        std::fs::write(&file, pipeline).expect("written");
         let address = format!("127.0.0.1:{}", keyfold_e2e::broker::free_port().expect("a port"));
         let log = File::create(dir.path().join("log")).expect("a log");
-        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keyfold"));
         command
-            .args(["--exact", "job::child", "--nocapture"])
-            .env(TOPICS, topics.pack())
+            .arg("run")
+            .arg(&file)
             .env("KEYFOLD_KAFKA_BROKERS", topics.brokers())
             .env("KEYFOLD_STATE_DIR", dir.path().join("state"))
             .env("KEYFOLD_CHECKPOINT_DIR", dir.path().join("checkpoints"))

@@ -61,19 +61,6 @@ impl Topics {
         }
     }
 
-    /// Job and topics as one text, for [`Topics::unpack`].
-    pub fn pack(&self) -> String {
-        [&self.job, &self.orders, &self.totals, &self.letters]
-            .map(String::as_str)
-            .join(" ")
-    }
-
-    /// Job, orders, totals, letters.
-    pub fn unpack(packed: &str) -> [&str; 4] {
-        let parts: Vec<&str> = packed.split(' ').collect();
-        parts.try_into().expect("four parts")
-    }
-
     pub fn brokers(&self) -> String {
         self.broker.bootstrap()
     }
