@@ -44,7 +44,8 @@ fn closed_under_a_commit(held: &Proxied, action: Action, faults: &str) -> u64 {
 fn ep_5_offsets_that_wait_for_ever_for_a_coordinator_are_given_up_and_sent_in_a_new_session() {
     let held = proxied();
     let scene = Scene::flowing(&held.broker, "ep5-nobody");
-    let mut worker = scene.start_hasty("a", "");
+    // Without the look for members of group mode, which comes before and would wait for the coordinator as well.
+    let mut worker = scene.start_hasty("a", "break:EP-7");
     until_it_commits(&mut worker);
     let lost = held.proxy.add(Rule::every(FIND_GROUP, Action::DropResponse));
     let slow = Action::HoldResponse(Duration::from_millis(700));
