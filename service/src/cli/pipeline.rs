@@ -111,6 +111,18 @@ struct Wrong<'a> {
     help: Option<&'a str>,
 }
 
+impl<'a> Wrong<'a> {
+    fn new(error: &'a Diagnostic) -> Wrong<'a> {
+        Wrong {
+            file: &error.file,
+            line: error.place.map(|place| place.line),
+            column: error.place.map(|place| place.column),
+            message: &error.message,
+            help: error.help.as_deref(),
+        }
+    }
+}
+
 impl Answer<'_> {
     fn good(loaded: &LoadedPipeline) -> Answer<'_> {
         Answer {
@@ -121,19 +133,10 @@ impl Answer<'_> {
     }
 
     fn wrong(errors: &PipelineErrors) -> Answer<'_> {
-        let wrong = |error: &'_ Diagnostic| -> Wrong<'_> {
-            Wrong {
-                file: &error.file,
-                line: error.place.map(|place| place.line),
-                column: error.place.map(|place| place.column),
-                message: &error.message,
-                help: error.help.as_deref(),
-            }
-        };
         Answer {
             job: None,
             single_mode_because: None,
-            errors: errors.0.iter().map(wrong).collect(),
+            errors: errors.0.iter().map(Wrong::new).collect(),
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'y> Planner<'_, 'y> {
                 step: step.to_owned(),
             };
         }
-        let exchange = (!same).then(|| Exchange {
+        let exchange = (!same).then_some(Exchange {
             computed,
             before: flow.shown,
             key: KeyPlan::Columns(key),

@@ -59,7 +59,9 @@ fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
         }
         Value::Timestamp(ms) => {
             out.push(b'"');
-            write_timestamp(*ms, out);
+            if !write_timestamp(*ms, out) {
+                return Err(Refused::from(format!("the key: the timestamp {ms} is not in the years 0 to 9999")));
+            }
             out.push(b'"');
             Ok(())
         }

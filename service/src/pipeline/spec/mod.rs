@@ -69,7 +69,6 @@ pub(super) struct StepSpec<'y> {
 
 /// The parts of a key.
 pub(super) struct KeySpec<'y> {
-    pub at: &'y Node,
     pub parts: Vec<KeyPart<'y>>,
 }
 

@@ -48,7 +48,7 @@ fn step<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<StepSpec<'y>> {
         ids::check(id, report);
     }
     let from = fields.take("from").map(|node| from(node, report));
-    let key_by = fields.take("key_by").map(|node| (node, key(node, report)));
+    let key_by = fields.take("key_by").map(|node| key(node, report));
     let on_error = fields.take("on_error").and_then(|node| policy::read(node, report));
     let verb = verb(node, &mut fields, key_by.is_some(), report);
     fields.finish(&KEYS, report);
@@ -57,7 +57,7 @@ fn step<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<StepSpec<'y>> {
         id: id.unwrap_or(node),
         from: from.map(Option::unwrap_or_default),
         // What cannot be read is told already.
-        key_by: key_by.map(|(at, key)| key.unwrap_or(KeySpec { at, parts: Vec::new() })),
+        key_by: key_by.map(|key| key.unwrap_or(KeySpec { parts: Vec::new() })),
         verb,
         on_error,
     })
@@ -148,7 +148,7 @@ fn key<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<KeySpec<'y>> {
             );
         }
     }
-    (!parts.is_empty()).then_some(KeySpec { at: node, parts })
+    (!parts.is_empty()).then_some(KeySpec { parts })
 }
 
 /// A part without a name: that of its column.
