@@ -162,7 +162,7 @@ fn all_that_is_wrong_with_a_pipeline_is_told() {
     let json: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     assert_eq!(
         (output.status.code(), json["errors"][0]["line"].as_u64()),
-        (Some(2), Some(5)),
+        (Some(2), Some(6)),
         "{json}"
     );
 }

@@ -30,7 +30,7 @@ fn one_column_is_written_as_other_programs_write_it() {
     assert_eq!(key_of("d", value), 1250i64.to_be_bytes());
     assert_eq!(key_of("t", value), 1000i64.to_be_bytes());
     assert_eq!(key_of("b", value), b"true");
-    assert_eq!(key_of("f", value), b"1e21");
+    assert_eq!(key_of("f", value), b"1e+21");
     assert_eq!(key_of("x", value), [0, 255]);
     assert_eq!(key_of("st.in", value), b"deep");
     assert_eq!(key_of("{ length: length(s) }", value), 1i64.to_be_bytes());

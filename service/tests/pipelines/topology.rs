@@ -74,7 +74,7 @@ fn a_pipeline_that_is_keyed_by_the_records_key_alone_can_run_in_group_mode() {
     let loaded = load(text, &environment()).expect("good");
     assert_eq!((loaded.job.as_str(), loaded.record_keyed.clone()), ("group", Ok(())));
     let other = load(
-        &text.replace("key_by: _key, aggregate: { n", "key_by: value, aggregate: { n"),
+        &text.replace("key_by: _key", "key_by: value"),
         &environment(),
     )
     .expect("good");

@@ -151,6 +151,7 @@ pub(super) fn read<'y>(tree: &'y Node, report: &mut Report<'y>) -> Option<Spec<'
         steps: steps.map(|node| steps::read(node, report)).unwrap_or_default(),
         sinks: sinks.map(|node| sinks::read(node, report)).unwrap_or_default(),
     };
+    report.about("");
     ids::unique(&spec, report);
     Some(spec)
 }

@@ -6,6 +6,7 @@ use crate::yaml::{Kind, Node};
 const SHAPE: &str = "write `sinks: { totals: { connector: kafka, topic: totals, value: json, from: totals } }`";
 
 pub fn read<'y>(node: &'y Node, report: &mut Report<'_>) -> Vec<SinkSpec<'y>> {
+    report.about("");
     let Some(entries) = Fields::of(node, SHAPE, report).map(Fields::rest) else {
         return Vec::new();
     };

@@ -24,6 +24,7 @@ const KEYS: [&str; 11] = [
 ];
 
 pub fn read<'y>(node: &'y Node, report: &mut Report<'_>) -> Vec<StepSpec<'y>> {
+    report.about("");
     match &node.kind {
         Kind::Null => Vec::new(),
         Kind::List(items) => items.iter().filter_map(|item| step(item, report)).collect(),
