@@ -49,13 +49,13 @@ scripts/kafka/topics.sh --create --topic orders --partitions 4
 scripts/kafka/topics.sh --create --topic customer-totals --partitions 4
 
 say "five orders"
-tee /dev/stderr <<'ORDERS' | scripts/kafka/console-producer.sh --topic orders
-{"customer": "ada", "amount": 19.90, "at": "2026-11-30T09:00:00Z"}
+orders='{"customer": "ada", "amount": 19.90, "at": "2026-11-30T09:00:00Z"}
 {"customer": "bob", "amount": 5.00, "at": "2026-11-30T09:00:01Z"}
 {"customer": "ada", "amount": 0.10, "at": "2026-11-30T09:00:02Z"}
 {"customer": "bob", "amount": -5.00, "at": "2026-11-30T09:00:03Z"}
-{"customer": "ada", "amount": 100.00, "at": "2026-11-30T09:00:04Z"}
-ORDERS
+{"customer": "ada", "amount": 100.00, "at": "2026-11-30T09:00:04Z"}'
+printf '%s\n' "$orders"
+printf '%s\n' "$orders" | scripts/kafka/console-producer.sh --topic orders
 
 say "the pipeline"
 cat config/pipelines/customer-totals.yaml

@@ -45,7 +45,7 @@ pub struct Report {
 }
 
 impl Observed {
-    /// Of a run that has not begun; `stall_after` is how long it may get nowhere.
+    /// Of a run that has not begun; `stall_after` is how long no barrier may come through.
     #[must_use]
     pub fn new(stall_after: Duration) -> Observed {
         let moved = Moved {

@@ -69,7 +69,9 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
     let group = in_group(&job, settings.mode())?;
     let stop = StopHandle::default();
     stop_on_signals(&stop, console).map_err(RunError::Signals)?;
-    let observed = Observed::new(settings.engine(&job.id).stall_after);
+    let engine = settings.engine(&job.id);
+    // Barriers come once an epoch, however long that is.
+    let observed = Observed::new(engine.epoch_interval + engine.stall_after);
     let listen = settings.listen();
     let server = listen.map(|address| Server::start(address, &observed)).transpose()?;
     let http = server

@@ -1,7 +1,7 @@
 //! Wrong pipelines, and what each is told: `errors.txt` beside this file.
 //!
 //! The table begins with a pipeline that is good. A case begins with `=== ` and its title; then come edits of that pipeline, `- ` a line of it and
-//! `+ ` what stands there instead, or `| ` a whole file; then, behind `---`, what it gets. `KEYFOLD_TABLE=write` writes what it gets now.
+//! `+ ` what stands there instead, or `| ` a whole file; then, behind `---`, what it gets. `WRITE_TABLE=write` writes what it gets now.
 use crate::support::{environment, root};
 use keyfold_service::pipeline;
 use keyfold_service::yaml::Source;
@@ -108,7 +108,7 @@ fn every_wrong_pipeline_is_told_its_place_and_the_way_out() {
             case.edits.join("\n")
         );
     }
-    if std::env::var("KEYFOLD_TABLE").as_deref() == Ok("write") {
+    if std::env::var("WRITE_TABLE").as_deref() == Ok("write") {
         std::fs::write(table(), written).expect("written");
         return;
     }

@@ -144,14 +144,14 @@ fn dead_letters_are_committed_with_their_epoch() {
             "keyfold_dead_letters_total{reason=\"division_by_zero\",step=\"shares\"}",
             1.0,
         ),
-        ("keyfold_sink_records_total{sink=\"totals\"}", 41.0),
+        ("keyfold_source_records_total{source=\"orders\"}", 43.0),
     ] {
         eventually(series, || (service.metric(series) == Some(expected)).then_some(()));
     }
     assert_eq!(
         topics.ends(&topics.letters),
         0,
-        "nothing was sent before the epoch ends"
+        "nothing is sent before the epoch ends"
     );
     assert_eq!(topics.ends(&topics.totals), 0);
     assert_eq!(topics.committed(), 0, "no position has moved");
