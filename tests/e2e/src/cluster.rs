@@ -14,8 +14,11 @@ use crate::proxy::Proxy;
 
 /// Brokers, and copies of everything.
 const NODES: usize = 3;
-/// What is acknowledged is on two of them, so that no one of them takes it along.
-const SETTINGS: [&str; 7] = [
+/// What is acknowledged is on two of them, so that no one of them takes it along. Both coordinators' topics have as many partitions as
+/// [`COORDINATED`] says.
+const SETTINGS: [&str; 9] = [
+    "offsets.topic.num.partitions=4",
+    "transaction.state.log.num.partitions=4",
     "default.replication.factor=3",
     "offsets.topic.replication.factor=3",
     "transaction.state.log.replication.factor=3",
@@ -24,6 +27,8 @@ const SETTINGS: [&str; 7] = [
     "transaction.state.log.min.isr=2",
     "share.coordinator.state.topic.min.isr=2",
 ];
+/// Partitions of the topic of the groups, and of that of the transactions.
+const COORDINATED: i32 = 4;
 /// 16 random bytes would do, in base64; no two of our clusters ever meet.
 const CLUSTER_ID: &str = "S2V5Zm9sZC1yb3ctMTYtMw";
 /// A broker lives for a minute: what takes long to compile does not pay.
@@ -137,8 +142,7 @@ impl Cluster {
         };
         self.ask(&format!("the coordinator of {name}"), |metadata| {
             let partitions = metadata.topics().iter().find(|t| t.name() == topic)?.partitions();
-            let number = partition_of(name, i32::try_from(partitions.len()).ok()?)?;
-            let leader = partitions.iter().find(|p| p.id() == number)?.leader();
+            let leader = partitions.iter().find(|p| p.id() == partition_of(name))?.leader();
             (leader > 0).then_some(leader)
         })
     }
@@ -184,12 +188,18 @@ impl Drop for Cluster {
     }
 }
 
+/// Whether two groups, or two transactional ids, have the same coordinator whatever happens.
+#[must_use]
+pub fn stay_together(one: &str, other: &str) -> bool {
+    partition_of(one) == partition_of(other)
+}
+
 /// The partition of its coordinator's topic that a name falls to: Java's `String.hashCode`, made positive as Kafka's `Utils.abs` does.
-fn partition_of(name: &str, partitions: i32) -> Option<i32> {
+fn partition_of(name: &str) -> i32 {
     let hash = name
         .encode_utf16()
         .fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
-    hash.checked_abs().unwrap_or(0).checked_rem(partitions)
+    hash.checked_abs().unwrap_or(0) % COORDINATED
 }
 
 #[cfg(test)]
@@ -198,11 +208,9 @@ mod tests {
 
     #[test]
     fn a_name_falls_to_the_partition_that_java_says() {
-        // "polygenelubricants".hashCode() is Integer.MIN_VALUE, "hello".hashCode() is 99162322.
-        assert_eq!(partition_of("polygenelubricants", 50), Some(0));
-        assert_eq!(partition_of("hello", 50), Some(22));
-        // 2112 * 31 + 2112 and so on: "Aa" and "BB" are equal for it.
-        assert_eq!(partition_of("Aa", 7), partition_of("BB", 7));
-        assert_eq!(partition_of("x", 0), None);
+        // Their hash codes are 99162322, 3 and Integer.MIN_VALUE.
+        let partitions = ["hello", "\u{3}", "polygenelubricants"].map(partition_of);
+        assert_eq!(partitions, [2, 3, 0]);
+        assert!(stay_together("Aa", "BB"));
     }
 }

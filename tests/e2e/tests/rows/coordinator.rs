@@ -1,11 +1,12 @@
 //! The coordinator of a group or of a transaction goes away in the middle of a commit.
 use std::time::Duration;
 
+use keyfold_e2e::cluster::stay_together;
 use keyfold_e2e::proxy::{Action, END_TXN, LIST_GROUPS, TXN_OFFSET_COMMIT};
 use keyfold_e2e::{Broker, Cluster, Coordinated, Rule};
 
 use crate::group::{Shared, until_said};
-use crate::scene::{LONG, Scene};
+use crate::scene::{LONG, Scene, until};
 
 /// The broker of the group's and the transactions' coordinator goes away in the middle of a commit, and comes back.
 #[test]
@@ -27,73 +28,59 @@ fn row_16_coordinator_goes_away_in_the_middle_of_a_commit_in_group_mode() {
 /// Records a second for each job: every one of them is written three times and passes a proxy.
 const RATE: u64 = 200;
 
-/// A job in group mode and one in single mode, on three brokers.
+/// A job in group mode and one in single mode, on three brokers. Their groups have one coordinator, and so have the transactions of the
+/// instance `a` and of the job in single mode.
 struct Jobs<'a> {
     cluster: &'a Cluster,
     shared: Shared<'a>,
     alone: Shared<'a>,
+    /// The name of that instance.
+    a: String,
 }
 
 impl Jobs<'_> {
     fn new(cluster: &Cluster) -> Jobs<'_> {
-        let job = |name| {
-            let mut scene = Scene::new(cluster.any(), name, 4);
-            scene.stable = true;
-            Shared::over(scene, RATE)
-        };
+        let mut scene = Scene::new(cluster.any(), "row16-shared", 4);
+        scene.stable = true;
+        let group = scene.group();
+        let a = (0..)
+            .map(|n| format!("a{n}"))
+            .find(|a| stay_together(&format!("{group}.{a}"), &group))
+            .expect("a name");
+        let mut alone = Scene::new(cluster.any(), "row16-alone", 4);
+        alone.stable = true;
+        let job = alone.job.clone();
+        // Group and transactional id have the same name in single mode.
+        alone.job = (0..)
+            .map(|n| format!("{job}-{n}"))
+            .find(|job| stay_together(&format!("{job}.input"), &group))
+            .expect("a name");
         Jobs {
             cluster,
-            shared: job("row16-shared"),
-            alone: job("row16-alone"),
+            shared: Shared::over(scene, RATE),
+            alone: Shared::over(alone, RATE),
+            a,
         }
     }
 
-    /// Consumer group and transactional id of each producer: two instances in group mode, one in single mode.
-    fn producers(&self) -> [(String, String); 3] {
-        let (shared, alone) = (self.shared.scene.group(), self.alone.scene.group());
-        [
-            (shared.clone(), format!("{shared}.a")),
-            (shared.clone(), format!("{shared}.b")),
-            (alone.clone(), alone),
-        ]
+    /// The broker that coordinates both groups.
+    fn of_groups(&self) -> i32 {
+        let group = self.shared.scene.group();
+        self.cluster.coordinator(Coordinated::Group(&group)).expect("there")
     }
 
-    fn coordinator(&self, of: Coordinated<'_>) -> i32 {
-        self.cluster.coordinator(of).expect("a coordinator")
+    /// The broker that coordinates the transactions of `a` and of the job in single mode.
+    fn of_transactions(&self) -> i32 {
+        let id = self.alone.scene.group();
+        self.cluster.coordinator(Coordinated::Transactions(&id)).expect("there")
     }
 
-    /// Kills the coordinator when each producer that it is the coordinator of has come to this request and waits for it.
-    fn kill_under_a_request(&self, of: Coordinated<'_>, api_key: i16, action: Action) -> i32 {
-        let id = self.coordinator(of);
-        let concerned = |(group, transactions): &(String, String)| match of {
-            Coordinated::Group(_) => self.coordinator(Coordinated::Group(group)) == id,
-            Coordinated::Transactions(_) => self.coordinator(Coordinated::Transactions(transactions)) == id,
-        };
-        let waiting = self.producers().iter().filter(|producer| concerned(producer)).count() as u64;
-        let proxy = self.cluster.proxy(id);
-        let rule = proxy.add(Rule::every(api_key, action));
-        assert!(proxy.wait_until_acted(rule, waiting, LONG), "{of:?}: no such request");
-        self.kill(id);
-        proxy.clear();
-        self.goes_on_without(of, id);
-        id
-    }
-
-    fn kill(&self, id: i32) {
-        self.cluster.kill9(id).expect("killed");
-    }
-
-    /// The jobs go on while the broker is away, with another coordinator.
-    fn goes_on_without(&self, of: Coordinated<'_>, id: i32) {
+    /// Broker `id` is away, and the jobs go on.
+    fn go_on_without(&self, id: i32) {
         for job in [&self.shared, &self.alone] {
-            job.every_partition_goes_on(&format!("without broker {id}, which coordinated {of:?}"));
+            job.every_partition_goes_on(&format!("without broker {id}"));
         }
-        assert_ne!(self.coordinator(of), id, "{of:?}");
-    }
-
-    /// It comes back, so that the next one may go.
-    fn comes_back(&self, id: i32) {
-        self.cluster.restart(id).expect("restarted");
+        assert!(self.of_groups() != id && self.of_transactions() != id);
     }
 }
 
@@ -104,33 +91,38 @@ impl Jobs<'_> {
 fn row_16_coordinator_moves_to_another_broker_in_the_middle_of_a_commit() {
     let cluster = Cluster::start().expect("brokers");
     let jobs = Jobs::new(&cluster);
-    let go = jobs.shared.scene.dir.path().join("go");
-    let mut a = jobs
-        .shared
-        .start("a", &format!("outputs_sent=wait:{}@6", go.display()), &["--leave"]);
     let b = jobs.shared.at_work("b");
-    let (group, single) = (jobs.shared.scene.group(), jobs.alone.scene.group());
-    let of_a = format!("{group}.a");
+    let mut alone = jobs.alone.scene.worker("", &[]);
+    until(&mut alone, "a commit", |told| told.committed > 0);
+    let go = jobs.shared.scene.dir.path().join("go");
+    let faults = format!("outputs_sent=wait:{}@3", go.display());
+    let mut a = jobs.shared.start(&jobs.a, &faults, &["--leave"]);
 
-    // Outputs are sent, offsets are not: they go to the new coordinator.
+    // Of the instance `a` the outputs are sent, and the offsets go to the new coordinator. Of the others the old one has the offsets, and
+    // its answers are lost with it.
     until_said(&mut a, "fail point outputs_sent");
-    let id = jobs.coordinator(Coordinated::Group(&group));
-    jobs.kill(id);
-    // To clients that start now the dead broker is one of three for a few seconds more.
-    let alone = jobs.alone.scene.worker("", &[]);
+    let id = jobs.of_groups();
+    let lost = cluster
+        .proxy(id)
+        .add(Rule::every(TXN_OFFSET_COMMIT, Action::DropResponse));
+    assert!(cluster.proxy(id).wait_until_acted(lost, 2, LONG), "no offsets");
+    cluster.kill9(id).expect("killed");
     std::fs::write(&go, "").expect("written");
-    jobs.goes_on_without(Coordinated::Group(&group), id);
-    jobs.comes_back(id);
+    jobs.go_on_without(id);
+    cluster.proxy(id).clear();
+    cluster.restart(id).expect("restarted");
 
-    // The old coordinator has the offsets, and its answer is lost with it.
-    let id = jobs.kill_under_a_request(Coordinated::Group(&single), TXN_OFFSET_COMMIT, Action::DropResponse);
-    jobs.comes_back(id);
-    // It has decided the commit, and nobody was told.
-    let id = jobs.kill_under_a_request(Coordinated::Transactions(&of_a), END_TXN, Action::DropResponse);
-    jobs.comes_back(id);
-    // It has never heard of the commit, and stays away.
-    let hold = Action::HoldRequestUntilReleased;
-    jobs.kill_under_a_request(Coordinated::Transactions(&single), END_TXN, hold);
+    // One commit is decided, and nobody was told. Of the other the old coordinator has never heard.
+    let id = jobs.of_transactions();
+    let proxy = cluster.proxy(id);
+    let decided = proxy.add(Rule::nth(END_TXN, 1, Action::DropResponse));
+    let unheard = proxy.add(Rule::every(END_TXN, Action::HoldRequestUntilReleased));
+    for rule in [decided, unheard] {
+        assert!(proxy.wait_until_acted(rule, 1, LONG), "no commit");
+    }
+    cluster.kill9(id).expect("killed");
+    proxy.clear();
+    jobs.go_on_without(id);
 
     // That question goes to every broker, and is not answered while one of them is away: single mode asked it of its group.
     let asked = [1, 2, 3].map(|id| cluster.proxy(id).counters(LIST_GROUPS).requests);
