@@ -7,7 +7,7 @@ CARGO  ?= cargo
 ROUNDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka test lint ci kill-test bench-takeover kill-test-single kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench-takeover bench-yaml kill-test-single kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,6 +24,10 @@ demo: deps ## Runs the demonstration: no Kafka needed
 demo-kafka: deps kafka-fetch ## Runs the demonstration on a Kafka broker of its own
 	$(CARGO) build --release --locked -p keyfold-service
 	scripts/demo-kafka.sh
+
+quickstart: deps kafka-fetch ## Runs a pipeline in YAML on a Kafka broker of its own, and shows outputs and metrics
+	$(CARGO) build --release --locked -p keyfold-service
+	scripts/quickstart.sh
 
 test: build kafka-fetch ## Runs all tests; those with Kafka start brokers of their own
 	$(CARGO) test --release --workspace --locked
@@ -44,8 +48,11 @@ kill-test-single: build kafka-fetch ## The same with one instance in single mode
 bench-takeover: build kafka-fetch ## Measures the pause of partitions that move between instances, with a million keys
 	"$${CARGO_TARGET_DIR:-target}/release/takeover"
 
-ci: ## Runs what the CI runs: lint, test, demo, kill-test
-	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo "kill-test ROUNDS=5"
+bench-yaml: build ## Measures a pipeline in YAML beside the same job in Rust
+	"$${CARGO_TARGET_DIR:-target}/release/examples/totals_rate" 2000000 3
+
+ci: ## Runs what the CI runs: lint, test, demo, quickstart, kill-test
+	@MAKE="$(MAKE)" scripts/ci-steps.sh lint test demo quickstart "kill-test ROUNDS=5"
 
 kafka-fetch: deps ## Fetches the jars of Kafka into .kafka/lib
 	@scripts/kafka/fetch.sh

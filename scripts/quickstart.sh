@@ -73,7 +73,7 @@ grep -q '"total":120.00' "$work/totals" || { echo "quickstart: ada's total of 12
 
 say "some of its metrics, from http://$http/metrics"
 curl --silent --fail "http://$http/metrics" >"$work/metrics"
-grep -E '^keyfold_(records|epochs|bad_records|outputs|lag)' "$work/metrics" | head -20
+grep -E "^keyfold_(source_records|sink_records|records_committed|epochs_committed|lag_stable|shards_owned|phase)" "$work/metrics"
 
 say "SIGTERM: a last epoch, and exit 0"
 kill "$job"
