@@ -73,11 +73,7 @@ fn a_pipeline_that_is_keyed_by_the_records_key_alone_can_run_in_group_mode() {
          sinks: { out: { connector: kafka, topic: out, value: json } }\n";
     let loaded = load(text, &environment()).expect("good");
     assert_eq!((loaded.job.as_str(), loaded.record_keyed.clone()), ("group", Ok(())));
-    let other = load(
-        &text.replace("key_by: _key", "key_by: value"),
-        &environment(),
-    )
-    .expect("good");
+    let other = load(&text.replace("key_by: _key", "key_by: value"), &environment()).expect("good");
     let why = other.record_keyed.expect_err("single mode");
     assert!(why.contains("step counts") && why.contains("_key"), "{why}");
     assert!(sample("customer-totals.yaml").record_keyed.is_err());

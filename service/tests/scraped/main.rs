@@ -148,11 +148,7 @@ fn dead_letters_are_committed_with_their_epoch() {
     ] {
         eventually(series, || (service.metric(series) == Some(expected)).then_some(()));
     }
-    assert_eq!(
-        topics.ends(&topics.letters),
-        0,
-        "nothing is sent before the epoch ends"
-    );
+    assert_eq!(topics.ends(&topics.letters), 0, "nothing is sent before the epoch ends");
     assert_eq!(topics.ends(&topics.totals), 0);
     assert_eq!(topics.committed(), 0, "no position has moved");
     service.stop();

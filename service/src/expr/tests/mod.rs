@@ -1,5 +1,8 @@
 //! Tables of expressions and what they give. Every table is over one row, [`row`], and results are told as text: see [`told`].
-#![allow(clippy::unwrap_used, reason = "the tables name the row that failed; an expression of a test compiles")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "the tables name the row that failed; an expression of a test compiles"
+)]
 mod aggregates;
 mod arithmetic;
 mod casts;

@@ -60,7 +60,9 @@ fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
         Value::Timestamp(ms) => {
             out.push(b'"');
             if !write_timestamp(*ms, out) {
-                return Err(Refused::from(format!("the key: the timestamp {ms} is not in the years 0 to 9999")));
+                return Err(Refused::from(format!(
+                    "the key: the timestamp {ms} is not in the years 0 to 9999"
+                )));
             }
             out.push(b'"');
             Ok(())
