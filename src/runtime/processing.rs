@@ -13,7 +13,8 @@ use crate::operator::states::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
-use crate::types::{Position, Sharding};
+use crate::telemetry::Trouble;
+use crate::types::{Clock, Position, Sharding};
 use crossbeam_channel::RecvTimeoutError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -122,10 +123,11 @@ impl Processing<'_> {
         runtime.progress.set_lanes(of_sources, of_keyed);
         let mut connectors = take_sources(runtime);
         let done = AtomicBool::new(false);
+        let clock = runtime.clock.clone();
         runtime.progress.set_phase(Phase::Processing);
         runtime.metrics.state(2);
         let (result, connectors_result) = std::thread::scope(|scope| {
-            let control = scope.spawn(|| serve(&mut connectors, &done));
+            let control = scope.spawn(|| serve(&mut connectors, &done, clock.as_ref()));
             // Also when this thread unwinds: the scope waits for the control thread.
             let _ends = SetOnDrop(&done);
             let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
@@ -214,12 +216,21 @@ impl Source for Taken {
 }
 
 /// Serves the connectors' events until told to stop, or until one cannot go on; says then which one, and why.
-fn serve(connectors: &mut Connectors, done: &AtomicBool) -> Result<(), String> {
+fn serve(connectors: &mut Connectors, done: &AtomicBool, clock: &dyn Clock) -> Result<(), String> {
+    let mut troubles: Vec<Trouble> = connectors.iter().map(|_| Trouble::default()).collect();
     while !done.load(Ordering::SeqCst) {
-        for (id, source) in connectors.iter_mut() {
+        for ((id, source), trouble) in connectors.iter_mut().zip(&mut troubles) {
             match catch_unwind(AssertUnwindSafe(|| source.serve())) {
-                Ok(Ok(())) => {}
-                Ok(Err(SourceError::Retriable(why))) => tracing::warn!(source = %id, %why, "source"),
+                Ok(Ok(())) => {
+                    if let Some(lasted) = trouble.calm(clock.elapsed()) {
+                        tracing::info!(source = %id, lasted_ms = lasted.as_millis() as u64, "source, nothing fails any more");
+                    }
+                }
+                Ok(Err(SourceError::Retriable(why))) => {
+                    if let Some(unsaid) = trouble.failed(clock.elapsed()) {
+                        tracing::warn!(source = %id, %why, unsaid, "source");
+                    }
+                }
                 Ok(Err(SourceError::Fatal(why))) => return Err(format!("source {id}: {why}")),
                 Err(panic) => {
                     let message = panic_text(panic.as_ref());

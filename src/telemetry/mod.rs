@@ -1,4 +1,8 @@
 //! Counters of the engine, for Prometheus. Names live in one enum; units are in the names; labels are bounded.
+mod trouble;
+
+pub use trouble::Trouble;
+
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use std::sync::Arc;
 use std::time::Duration;
