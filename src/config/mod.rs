@@ -47,7 +47,7 @@ pub struct Config {
     /// Group mode: this instance's name among the group's members. None draws one and keeps it in the state directory.
     pub instance: Option<String>,
     /// Group mode: a stop leaves the group, so that others take the partitions at once. Without it they are kept for a restart until the
-    /// session is over.
+    /// session is over. An instance that ends because of its own disk leaves in any case.
     pub leave_group: bool,
     /// Group mode: how long a revocation waits for the epoch at hand before it is dropped (EP-12).
     pub revoke_budget: Duration,

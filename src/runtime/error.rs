@@ -73,6 +73,24 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Whether it is this machine that does not do, as with a full disk: another one may.
+    pub(super) fn is_of_machine(&self) -> bool {
+        let spilled =
+            |error: &LaneError| matches!(error, LaneError::Spill(_) | LaneError::State(StateError::Io { .. }));
+        match self {
+            RuntimeError::Lane { error, .. } => spilled(error),
+            error => error.may_pass_in_place(),
+        }
+    }
+
+    /// Whether there may be room on the disk again, and then everything is as before once the local copies are opened anew.
+    pub(super) fn may_pass_in_place(&self) -> bool {
+        matches!(
+            self,
+            RuntimeError::StateDir { .. } | RuntimeError::LocalCopy(StateError::Io { .. })
+        )
+    }
+
     /// What a process should exit with.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {

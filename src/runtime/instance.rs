@@ -17,6 +17,8 @@ pub struct Instance {
 
 /// Sessions remembered; a pointer older than that is treated as another instance's.
 const REMEMBERED: usize = 32;
+/// Bytes of a block of most file systems; all the small files here together are less.
+const PROBE: usize = 4096;
 
 fn error(path: &Path, reason: impl ToString) -> RuntimeError {
     RuntimeError::StateDir {
@@ -25,20 +27,25 @@ fn error(path: &Path, reason: impl ToString) -> RuntimeError {
     }
 }
 
+fn of_machine(path: &Path, reason: &std::io::Error) -> RuntimeError {
+    error(path, format!("{reason}; make room or make it writable"))
+}
+
 impl Instance {
-    /// Locks `dir`, creating it if needed.
+    /// Locks `dir`, creating it if needed, and writes to it: an instance whose disk is full or read-only must not get as far as the group,
+    /// where it would hold partitions that it cannot work on.
     ///
     /// # Errors
     /// When another process holds it, or it cannot be written.
     pub fn lock(dir: &Path) -> Result<Instance, RuntimeError> {
-        fs::create_dir_all(dir).map_err(|e| error(dir, e))?;
+        fs::create_dir_all(dir).map_err(|e| of_machine(dir, &e))?;
         let path = dir.join("LOCK");
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(|e| error(&path, e))?;
+            .map_err(|e| of_machine(&path, &e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -49,6 +56,7 @@ impl Instance {
             }
             Err(TryLockError::Error(e)) => return Err(error(&path, e)),
         }
+        probe(&dir.join("probe"))?;
         let text = fs::read_to_string(dir.join("sessions")).unwrap_or_default();
         let parse = |line: &str| parse_hex_u64(line, "session").ok().map(Incarnation);
         let incarnations = text.lines().filter_map(parse).collect();
@@ -100,11 +108,14 @@ impl Instance {
     /// # Errors
     /// When the directory cannot be written.
     pub fn remember(&mut self, incarnation: Incarnation) -> Result<(), RuntimeError> {
-        self.incarnations.push(incarnation);
-        let from = self.incarnations.len().saturating_sub(REMEMBERED);
-        self.incarnations.drain(..from);
-        let text: String = self.incarnations.iter().map(|i| format!("{:016x}\n", i.0)).collect();
-        self.replace("sessions", &text)
+        let mut incarnations = self.incarnations.clone();
+        incarnations.push(incarnation);
+        let from = incarnations.len().saturating_sub(REMEMBERED);
+        incarnations.drain(..from);
+        let text: String = incarnations.iter().map(|i| format!("{:016x}\n", i.0)).collect();
+        self.replace("sessions", &text)?;
+        self.incarnations = incarnations;
+        Ok(())
     }
 
     /// Puts a small file in place, durably.
@@ -116,8 +127,20 @@ impl Instance {
             file.sync_all()?;
             fs::rename(&staged, &path)
         };
-        write().map_err(|e| error(&path, e))
+        write().map_err(|e| of_machine(&path, &e))
     }
+}
+
+/// Writes what the small files of the directory take, durably, and removes it again.
+fn probe(path: &Path) -> Result<(), RuntimeError> {
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(path)?;
+        file.write_all(&[0; PROBE])?;
+        file.sync_all()
+    };
+    let written = write();
+    let removed = fs::remove_file(path);
+    written.and(removed).map_err(|e| of_machine(path, &e))
 }
 
 /// Part of a transactional id and of a `group.instance.id`.
@@ -140,6 +163,20 @@ mod tests {
         drop(first);
         let again = Instance::lock(dir.path()).expect("free again");
         assert!(again.held(Incarnation(7)) && !again.held(Incarnation(8)));
+    }
+
+    /// A full disk was found when the first session was to be remembered, after the group had been joined.
+    #[test]
+    fn a_directory_that_takes_no_bytes_is_refused_with_the_way_out_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        std::os::unix::fs::symlink("/dev/full", dir.path().join("probe")).expect("link");
+        let refused = Instance::lock(dir.path()).expect_err("no room").to_string();
+        assert!(
+            refused.contains("No space left") && refused.contains("make room or make it writable"),
+            "{refused}"
+        );
+        drop(Instance::lock(dir.path()).expect("room again"));
+        assert!(!dir.path().join("probe").exists());
     }
 
     #[test]

@@ -241,9 +241,7 @@ impl Runtime {
                     damages += 1;
                 }
                 // A full disk: RocksDB may keep its error until it is opened anew. What is committed is restored from the checkpoint store.
-                Err(RuntimeError::LocalCopy(error @ StateError::Io { .. }))
-                    if reopens < REOPENS_MAX && !self.stop.asked() =>
-                {
+                Err(error) if error.may_pass_in_place() && reopens < REOPENS_MAX && !self.stop.asked() => {
                     backoff.wait(&format!("{error}; the local copies are opened anew"))?;
                     self.metrics.restarted("unwritable");
                     reopens += 1;

@@ -14,8 +14,8 @@ use crate::operator::states::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
-use crate::telemetry::{EpochPhase, Metrics};
-use crate::types::{Position, Sharding};
+use crate::telemetry::{EpochPhase, Metrics, Trouble};
+use crate::types::{Clock, Position, Sharding};
 use crossbeam_channel::RecvTimeoutError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -131,8 +131,9 @@ impl Processing<'_> {
         runtime.metrics.positions(standing.all().iter());
         let mut sampler = Sampler::new(&runtime.metrics, &config, &gate, &driver.backends, driver.log.queue());
         let metrics = runtime.metrics.clone();
+        let clock = runtime.clock.clone();
         let (result, connectors_result) = std::thread::scope(|scope| {
-            let control = scope.spawn(|| serve(&mut connectors, &metrics, &mut sampler, &done));
+            let control = scope.spawn(|| serve(&mut connectors, &metrics, &mut sampler, (&done, clock.as_ref())));
             // Also when this thread unwinds: the scope waits for the control thread.
             let _ends = SetOnDrop(&done);
             let lanes = lanes::start(scope, &runtime.topology.segments, &gate, sources, keyed);
@@ -225,15 +226,22 @@ fn serve(
     connectors: &mut Connectors,
     metrics: &Metrics,
     sampler: &mut Sampler<'_>,
-    done: &AtomicBool,
+    (done, clock): (&AtomicBool, &dyn Clock),
 ) -> Result<(), String> {
+    let mut troubles: Vec<Trouble> = connectors.iter().map(|_| Trouble::default()).collect();
     while !done.load(Ordering::SeqCst) {
-        for (id, source) in connectors.iter_mut() {
+        for ((id, source), trouble) in connectors.iter_mut().zip(&mut troubles) {
             match catch_unwind(AssertUnwindSafe(|| source.serve())) {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => {
+                    if let Some(lasted) = trouble.calm(clock.elapsed()) {
+                        tracing::info!(source = %id, lasted_ms = lasted.as_millis() as u64, "source, nothing fails any more");
+                    }
+                }
                 Ok(Err(SourceError::Retriable(why))) => {
                     metrics.source_failed(id);
-                    tracing::warn!(source = %id, %why, "source");
+                    if let Some(unsaid) = trouble.failed(clock.elapsed()) {
+                        tracing::warn!(source = %id, %why, unsaid, "source");
+                    }
                 }
                 Ok(Err(SourceError::Fatal(why))) => return Err(format!("source {id}: {why}")),
                 Err(panic) => {

@@ -211,7 +211,8 @@ pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result
         outboxes,
         ..
     } = driver;
-    if !matches!(&result, Err(RuntimeError::LocalCopy(_))) {
+    let goes_on = |error: &RuntimeError| matches!(error, RuntimeError::LocalCopy(_)) || error.may_pass_in_place();
+    if !result.as_ref().is_err_and(goes_on) {
         log.close();
     }
     prepared.log = Some(log);

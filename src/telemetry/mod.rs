@@ -8,11 +8,13 @@ mod lane;
 mod map;
 mod name;
 mod process;
+mod trouble;
 
 pub use lag::PartitionEnd;
 pub use lane::{Activity, LaneMeter, SourceMeter};
 pub use map::{MapFigures, MapMeter};
 pub use name::{MetricKind, MetricName};
+pub use trouble::Trouble;
 
 use families::Families;
 use lag::Lags;

@@ -2,9 +2,11 @@
 use crate::group::{Cluster, Instance, eventually};
 use crate::support::SUMS;
 use keyfold::runtime::{ExitCode, MembershipFactory};
+use keyfold::sink::LogErrorKind;
 use keyfold::source::{GroupEvent, Membership, MembershipError};
 use keyfold::testing::{Call, Fault};
 use keyfold::types::Shard;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -84,6 +86,64 @@ fn a_panic_in_a_restore_of_group_mode_ends_the_run_and_names_the_shard() {
         text.contains("restoring shard ") && text.contains(" panicked"),
         "{text}"
     );
+}
+
+/// The state directory of `a`, on a disk without room for this file.
+fn full_for(cluster: &Cluster, file: &str) -> PathBuf {
+    let dir = cluster.dir.path().join("a");
+    std::fs::create_dir_all(&dir).expect("directory");
+    let file = dir.join(file);
+    std::os::unix::fs::symlink("/dev/full", &file).expect("link");
+    file
+}
+
+/// An instance with a full disk joined the group and only then found that it cannot work; its restarts kept the partitions for it.
+#[test]
+fn a_state_directory_that_cannot_be_written_is_found_before_the_group_is_joined() {
+    let mut cluster = Cluster::new();
+    full_for(&cluster, "probe");
+    let error = Cluster::failed(cluster.start("a", ""));
+    assert_eq!(error.exit_code(), ExitCode::Failed, "{error}");
+    assert!(error.to_string().contains("make room or make it writable"), "{error}");
+    assert!(cluster.broker.group(SUMS).members.is_empty());
+}
+
+/// A disk that is full once the group was joined: the instance ended and kept its partitions for a restart that would fail as well.
+#[test]
+fn who_ends_because_of_its_own_machine_gives_its_partitions_away_at_once() {
+    let mut cluster = Cluster::new();
+    full_for(&cluster, "sessions.tmp");
+    let full = cluster.start("a", "");
+    let other = cluster.start("b", "");
+    cluster.add(1);
+    let error = Cluster::failed(full);
+    assert_eq!(error.exit_code(), ExitCode::Failed, "{error}");
+    assert!(error.to_string().contains("make room or make it writable"), "{error}");
+    // Nobody ends the session of the one that is gone.
+    cluster.until_answered();
+    assert_eq!(cluster.broker.group(SUMS).members.len(), 1);
+    cluster.assert_exact();
+    cluster.stop(other);
+}
+
+/// A session had to be opened anew while the disk was full: that ended the run, though there was room again a moment later.
+#[test]
+fn a_disk_that_is_full_for_a_while_at_a_new_session_ends_nothing() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    let full = full_for(&cluster, "sessions.tmp");
+    let sessions = instance.process.calls(Call::Session);
+    instance
+        .process
+        .fault(Call::Commit, 1, Fault::Lost(LogErrorKind::SessionLost));
+    cluster.add(2);
+    eventually("tried again", || {
+        instance.process.calls(Call::Session) > sessions + 1 || instance.thread.is_finished()
+    });
+    std::fs::remove_file(full).expect("room again");
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(instance);
 }
 
 /// A membership with a bug.

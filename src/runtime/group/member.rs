@@ -4,7 +4,7 @@
 use super::signals::Signals;
 use crate::runtime::RuntimeError;
 use crate::source::{GroupEvent, Membership, MembershipError};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Trouble};
 use crate::types::Assignment;
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,8 @@ const POLL: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Decisions that the driver has not looked at yet. More than a few only come while it hangs, and then nothing is polled.
 const EVENTS_MAX: usize = 64;
-/// Each error of a client that cannot reach its brokers is one to retry, and a decision that lies behind them must not wait.
+/// Each error of a client that cannot reach its brokers is one to retry, and a decision that lies behind them must not wait. So it is the
+/// log that becomes quieter in an outage ([`Trouble`]), not the polling.
 const RETRY_MAX: Duration = Duration::from_millis(200);
 
 /// What the driver has to deal with, in order.
@@ -47,6 +48,7 @@ struct Keeper {
     budget: Duration,
     stall_after: Duration,
     metrics: Metrics,
+    trouble: Trouble,
 }
 
 impl Member {
@@ -68,6 +70,7 @@ impl Member {
             budget,
             stall_after,
             metrics,
+            trouble: Trouble::default(),
         };
         let spawned = std::thread::Builder::new()
             .name("member".into())
@@ -188,14 +191,13 @@ impl Keeper {
             match act(self.membership.as_mut()) {
                 Ok(event) => {
                     *retry = PAUSE;
+                    self.works(event.as_ref());
                     return Ok(event);
                 }
                 Err(MembershipError::Retriable(why)) => {
-                    tracing::warn!(
-                        why,
-                        backoff_ms = retry.as_millis() as u64,
-                        "group membership, trying again"
-                    );
+                    if let Some(unsaid) = self.trouble.failed(self.signals.now()) {
+                        tracing::warn!(why, unsaid, "group membership, trying again");
+                    }
                     if self.closing() {
                         return Ok(None);
                     }
@@ -204,6 +206,20 @@ impl Keeper {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// A poll that finds nothing may do so without any broker; an assignment comes from one.
+    fn works(&mut self, event: Option<&GroupEvent>) {
+        let lasted = match event {
+            Some(GroupEvent::Assigned(_)) => self.trouble.works(),
+            _ => self.trouble.calm(self.signals.now()),
+        };
+        if let Some(lasted) = lasted {
+            tracing::info!(
+                lasted_ms = lasted.as_millis() as u64,
+                "group membership, nothing fails any more"
+            );
         }
     }
 
@@ -216,5 +232,102 @@ impl Keeper {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ManualClock;
+    use crate::types::Clock;
+    use std::sync::atomic::AtomicUsize;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Subscriber};
+
+    const OUTAGE: Duration = Duration::from_secs(60);
+
+    /// Fails every second poll in an outage of a minute, and finds nothing in the others.
+    struct Flaps {
+        clock: ManualClock,
+        fails: bool,
+        closing: Arc<AtomicBool>,
+        polls: Arc<AtomicUsize>,
+    }
+
+    impl Membership for Flaps {
+        fn join(&mut self) -> Result<(), MembershipError> {
+            Ok(())
+        }
+        fn poll(&mut self, _: Duration) -> Result<Option<GroupEvent>, MembershipError> {
+            self.clock.advance(Duration::from_millis(250));
+            self.polls.fetch_add(1, Ordering::SeqCst);
+            self.fails = !self.fails && self.clock.elapsed() < OUTAGE;
+            if self.clock.elapsed() > OUTAGE * 2 {
+                self.closing.store(true, Ordering::SeqCst);
+            }
+            match self.fails {
+                true => Err(MembershipError::Retriable("no broker".to_owned())),
+                false => Ok(None),
+            }
+        }
+        fn release(&mut self) -> Result<(), MembershipError> {
+            Ok(())
+        }
+        fn close(&mut self, _: bool) {}
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines {
+        warnings: Arc<AtomicUsize>,
+        others: Arc<AtomicUsize>,
+    }
+
+    impl Subscriber for Lines {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let lines = match *event.metadata().level() {
+                Level::WARN => &self.warnings,
+                _ => &self.others,
+            };
+            lines.fetch_add(1, Ordering::SeqCst);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// An outage of the broker wrote several lines a second for as long as it lasted: polls that find nothing lie between those that fail.
+    #[test]
+    fn an_outage_is_said_at_growing_intervals_while_the_group_is_polled_all_the_time() {
+        let clock = ManualClock::new(0);
+        let (closing, polls) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let mut keeper = Keeper {
+            membership: Box::new(Flaps {
+                clock: clock.clone(),
+                fails: false,
+                closing: closing.clone(),
+                polls: polls.clone(),
+            }),
+            signals: Arc::new(Signals::new(Arc::new(clock))),
+            decisions: bounded(EVENTS_MAX).0,
+            closing,
+            leave: Arc::default(),
+            budget: Duration::ZERO,
+            stall_after: Duration::MAX,
+            metrics: Metrics::default(),
+            trouble: Trouble::default(),
+        };
+        let lines = Lines::default();
+        tracing::subscriber::with_default(lines.clone(), || keeper.until_closed()).expect("goes on");
+        assert!(polls.load(Ordering::SeqCst) > 400, "polled all the time");
+        let warnings = lines.warnings.load(Ordering::SeqCst);
+        assert!((5..=10).contains(&warnings), "{warnings} warnings in a minute");
+        assert_eq!(lines.others.load(Ordering::SeqCst), 1, "and one line when it is over");
     }
 }

@@ -154,8 +154,13 @@ pub(super) fn run(
     .until_stopped();
     runtime.enter(Phase::Stopped);
     driver.log.close();
-    // After a failure the partitions are wanted back by the restart that follows.
-    member.close(runtime.config.leave_group && result.is_ok());
+    // After most failures the partitions are wanted back by the restart that follows. One on a disk that is full would only keep them, again
+    // and again, from those who have room.
+    let leave = match &result {
+        Ok(()) => runtime.config.leave_group,
+        Err(error) => error.is_of_machine(),
+    };
+    member.close(leave);
     result
 }
 
@@ -237,9 +242,7 @@ impl Holder<'_> {
                 self.driver.forget_shards();
                 Ok(self.prepared.backends.wipe(Shard(shard))?)
             }
-            RuntimeError::LocalCopy(error @ StateError::Io { .. })
-                if self.reopens < REOPENS_MAX && !self.runtime.stop.asked() =>
-            {
+            error if error.may_pass_in_place() && self.reopens < REOPENS_MAX && !self.runtime.stop.asked() => {
                 self.reopens += 1;
                 self.runtime.metrics.restarted("unwritable");
                 quietly(backoff.wait(&format!("{error}; the local copies are opened anew")))

@@ -40,6 +40,11 @@ impl Signals {
         }
     }
 
+    /// What the clock shows.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
     /// The assignment is taken back; the epoch at hand may be finished within `budget`.
     pub(super) fn take_back(&self, budget: Duration) {
         let mut until = millis(self.clock.elapsed() + budget);

@@ -1,5 +1,7 @@
 //! A librdkafka client with its callbacks.
 use super::{Code, Failure, bytes, c_string, check, describe, sys, take_error, text};
+use keyfold::telemetry::Trouble;
+use keyfold::types::{Clock, SystemClock};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -41,6 +43,8 @@ pub(super) struct Events {
     queued: OnceLock<Arc<AtomicU64>>,
     /// The newest statistics, as text.
     statistics: Mutex<Option<String>>,
+    clock: SystemClock,
+    trouble: Mutex<Trouble>,
 }
 
 /// A client. Its C functions may be called from any thread.
@@ -326,7 +330,10 @@ unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, err: c_int, reason: *cons
         Ok(err) => (Code::from(err), describe(err)),
         Err(_) => (Code::Unknown, format!("error {err}")),
     };
-    tracing::warn!(error = %name, "kafka client: {reason}");
+    // One outage makes several of them a second, for as long as it lasts.
+    if let Some(unsaid) = events.trouble.lock().failed(events.clock.elapsed()) {
+        tracing::warn!(error = %name, unsaid, "kafka client: {reason}");
+    }
     *events.last_error.lock() = Some((code, format!("{name}: {reason}")));
     events.errors.fetch_add(1, Ordering::AcqRel);
 }
