@@ -49,11 +49,11 @@ fn a_copy_that_is_found_damaged_in_group_mode_is_thrown_away_and_restored() {
 fn a_copy_that_is_damaged_again_and_again_in_group_mode_ends_the_run() {
     let mut cluster = Cluster::new();
     let instance = at_work(&mut cluster);
-    for value in 2..=4 {
+    for value in 2..=3 {
         damage(&mut cluster, &instance, Shard(1), value);
     }
     cluster.copies["a"].damage(Shard(1));
-    cluster.add(5);
+    cluster.add(4);
     let error = Cluster::failed(instance);
     assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
     assert!(error.to_string().contains("check the disk"), "{error}");

@@ -467,7 +467,7 @@ impl Log for KafkaLog {
     fn group_has_members(&mut self) -> Result<bool, LogError> {
         let group = self.group.clone();
         let context = format!("look at group {group}");
-        // A client that knew a coordinator which is gone would wait for it, for ever: one of its own asks who it is now.
+        // A client that knew a former coordinator would go on asking it, for ever: one of its own asks who it is now.
         let client = Arc::new(self.consumer()?);
         let asked = client.ask_for_members(&group, MEMBERS_WITHIN);
         let answer = asked.map_err(|f| read_error(&context, &f))?.answer(MEMBERS_WITHIN);

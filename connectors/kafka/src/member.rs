@@ -169,16 +169,30 @@ impl KafkaMembership {
             self.joined = None;
             self.joined = Some(self.make()?);
         }
+        let context = self.context();
         let (Some(inquiry), Some(joined)) = (&mut self.inquiry, &self.joined) else {
             return Ok(None);
         };
-        // An outage leaves many errors there. Nothing else comes: the client has not joined.
-        while joined.queue.next(Duration::ZERO).is_some() {}
         let (group, instance) = (self.group.as_str(), self.instance.as_str());
-        if inquiry.step(&joined.client, (group, instance), max_wait)? == Verdict::Free {
-            tracing::info!(group, instance, "nobody has this name, the instance joins again");
-            joined.client.subscribe(&self.topics).map_err(|f| self.failed(&f))?;
-            self.inquiry = None;
+        // An outage leaves many errors there. No others come than those of the client: it has not joined.
+        while let Some(event) = joined.queue.next(Duration::ZERO) {
+            if let MemberEvent::Error(failure) = event
+                && let Some(fatal @ MembershipError::Fatal(_)) = membership_error(&context, &failure, instance)
+            {
+                return Err(fatal);
+            }
+        }
+        match inquiry.step(&joined.client, (group, instance), max_wait)? {
+            Verdict::Free => {
+                tracing::info!(group, instance, "nobody has this name, the instance joins again");
+                joined.client.subscribe(&self.topics).map_err(|f| self.failed(&f))?;
+                self.inquiry = None;
+            }
+            Verdict::Unanswered => {
+                self.joined = None;
+                self.joined = Some(self.make()?);
+            }
+            Verdict::Open | Verdict::Taken => {}
         }
         Ok(None)
     }

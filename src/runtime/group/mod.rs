@@ -234,7 +234,7 @@ impl Holder<'_> {
                 }
                 quietly(backoff.wait(&why))
             }
-            RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path }) if self.damages < RESTARTS_MAX => {
+            RuntimeError::LocalCopy(StateError::Damaged { shard, reason, path }) if self.damages + 1 < RESTARTS_MAX => {
                 tracing::warn!(shard, %reason, %path, "local copy damaged, restored from the checkpoint store");
                 self.damages += 1;
                 self.runtime.metrics.restarted("damaged");

@@ -14,7 +14,7 @@ use crate::state::{Backend, BackendFactory};
 use crate::testing::Faults;
 use crate::types::{Position, Shard, TimestampMs};
 use crossbeam_channel::{Receiver, Sender};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,9 @@ use std::time::Duration;
 /// partitions undecided, and no others.
 const READ_ALL: Duration = Duration::from_millis(1000);
 const READ_PART: Duration = Duration::from_millis(300);
-/// A part is given longer each time: the coordinator may only be far away.
+/// A single shard is given longer each time: the coordinator may only be far away. Many of them share [`ROUND`].
 const READ_MAX: Duration = Duration::from_secs(3);
+const ROUND: Duration = Duration::from_secs(6);
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The partitions of a shard, one of each topic.
@@ -82,59 +83,10 @@ impl Settler {
         shards: &Partitions,
         settled: &Sender<Settled>,
     ) -> Result<(), RuntimeError> {
-        let mut open: Vec<Shard> = shards.keys().copied().collect();
-        let mut within = READ_ALL;
-        while !open.is_empty() {
-            self.go_on()?;
-            let mut found = Vec::new();
-            self.read_parts(reader, shards, &open, within, &mut found)?;
-            within = if within == READ_ALL {
-                READ_PART
-            } else {
-                (within * 2).min(READ_MAX)
-            };
-            open.retain(|shard| !found.iter().any(|(s, _)| s == shard));
-            for one in found {
-                // The restorers end with the hold.
-                let _ = settled.send(one);
-            }
-            if !open.is_empty() {
-                tracing::info!(
-                    shards = open.len(),
-                    "waiting until what a former owner has left undecided is decided"
-                );
-                std::thread::sleep(BETWEEN);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what is stable among `open`, halving what does not come through as a whole.
-    fn read_parts(
-        &self,
-        reader: &mut dyn PointerReader,
-        shards: &Partitions,
-        open: &[Shard],
-        within: Duration,
-        found: &mut Vec<Settled>,
-    ) -> Result<(), RuntimeError> {
-        self.go_on()?;
-        let of = |shard: &Shard| shards.get(shard).cloned().unwrap_or_default();
-        let wanted: Vec<(String, i32)> = open.iter().flat_map(of).collect();
-        match reader.committed(&wanted, within) {
-            Ok(committed) => {
-                found.extend(open.iter().map(|shard| (*shard, of_shard(&committed, &of(shard)))));
-                Ok(())
-            }
-            Err(e) if e.kind == LogErrorKind::Fatal => Err(RuntimeError::CannotGoOn(e.to_string())),
-            Err(_) if open.len() == 1 => Ok(()),
-            Err(_) => {
-                let (left, right) = open.split_at(open.len() / 2);
-                let within = within.min(READ_MAX);
-                self.read_parts(reader, shards, left, within, found)?;
-                self.read_parts(reader, shards, right, within, found)
-            }
-        }
+        // The restorers end with the hold.
+        let hand_out = |one| drop(settled.send(one));
+        let go_on = || self.go_on();
+        read_pointers(reader, shards, &go_on, hand_out)
     }
 
     /// Restores the shards whose pointers are known, until there are no more.
@@ -208,4 +160,136 @@ impl Settler {
 fn of_shard(committed: &[Committed], partitions: &[(String, i32)]) -> Vec<Committed> {
     let own = |c: &&Committed| partitions.iter().any(|(t, p)| *t == c.topic && *p == c.partition);
     committed.iter().filter(own).cloned().collect()
+}
+
+/// Reads the pointers of each shard until all are stable.
+fn read_pointers(
+    reader: &mut dyn PointerReader,
+    shards: &Partitions,
+    go_on: &dyn Fn() -> Result<(), RuntimeError>,
+    mut hand_out: impl FnMut(Settled),
+) -> Result<(), RuntimeError> {
+    let mut open: Vec<Shard> = shards.keys().copied().collect();
+    let (mut of_many, mut of_one) = (READ_ALL, READ_PART);
+    while !open.is_empty() {
+        let mut found = BTreeSet::new();
+        let mut one = |(shard, committed): Settled| {
+            found.insert(shard);
+            hand_out((shard, committed));
+        };
+        read_parts(reader, shards, go_on, &open, (of_many, of_one), &mut one)?;
+        open.retain(|shard| !found.contains(shard));
+        of_many = READ_PART;
+        of_one = longer(of_one, open.len());
+        if !open.is_empty() {
+            tracing::info!(
+                shards = open.len(),
+                "waiting until what a former owner has left undecided is decided"
+            );
+            std::thread::sleep(BETWEEN);
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is stable among `open`, halving what does not come through as a whole. Each shard is handed out as soon as it is found: it waits for
+/// no other.
+fn read_parts(
+    reader: &mut dyn PointerReader,
+    shards: &Partitions,
+    go_on: &dyn Fn() -> Result<(), RuntimeError>,
+    open: &[Shard],
+    (of_many, of_one): (Duration, Duration),
+    hand_out: &mut dyn FnMut(Settled),
+) -> Result<(), RuntimeError> {
+    go_on()?;
+    let of = |shard: &Shard| shards.get(shard).cloned().unwrap_or_default();
+    let wanted: Vec<(String, i32)> = open.iter().flat_map(of).collect();
+    let within = if open.len() == 1 { of_one } else { of_many };
+    match reader.committed(&wanted, within) {
+        Ok(committed) => {
+            for shard in open {
+                hand_out((*shard, of_shard(&committed, &of(shard))));
+            }
+            Ok(())
+        }
+        Err(e) if e.kind == LogErrorKind::Fatal => Err(RuntimeError::CannotGoOn(e.to_string())),
+        Err(_) if open.len() == 1 => Ok(()),
+        Err(_) => {
+            let (left, right) = open.split_at(open.len() / 2);
+            let within = (READ_PART, of_one);
+            read_parts(reader, shards, go_on, left, within, hand_out)?;
+            read_parts(reader, shards, go_on, right, within, hand_out)
+        }
+    }
+}
+
+/// How long the next reads of single shards may take, when so many are open.
+fn longer(within: Duration, open: usize) -> Duration {
+    let share = ROUND / u32::try_from(open.max(1)).unwrap_or(u32::MAX);
+    (within * 2).min(READ_MAX).min(share.max(READ_PART))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::LogError;
+    use std::sync::atomic::AtomicU64;
+
+    /// Takes all of the time that it is given while a partition is undecided. Counts it, in milliseconds.
+    struct Undecided {
+        below: i32,
+        spent: Arc<AtomicU64>,
+        decided_after: Duration,
+    }
+
+    impl PointerReader for Undecided {
+        fn committed(&mut self, wanted: &[(String, i32)], within: Duration) -> Result<Vec<Committed>, LogError> {
+            let decided = self.spent.load(Ordering::SeqCst) >= self.decided_after.as_millis() as u64;
+            if !decided && wanted.iter().any(|(_, partition)| *partition < self.below) {
+                self.spent.fetch_add(within.as_millis() as u64, Ordering::SeqCst);
+                return Err(LogError {
+                    kind: LogErrorKind::Retriable,
+                    context: "committed".to_owned(),
+                    reason: "undecided".to_owned(),
+                });
+            }
+            let committed = |(topic, partition): &(String, i32)| Committed {
+                topic: topic.clone(),
+                partition: *partition,
+                offset: None,
+                metadata: None,
+            };
+            Ok(wanted.iter().map(committed).collect())
+        }
+    }
+
+    /// An instance died with 16 partitions undecided, and the one that took over had 16 stable ones beside them. They stood still until every
+    /// one of the undecided had been asked for, half a minute long, and a shard that was decided then was seen after more than that.
+    #[test]
+    fn ep_10_stable_shards_are_handed_out_before_all_undecided_ones_were_asked_for() {
+        let shards: Partitions = (0..32).map(|n| (Shard(n), vec![("t".to_owned(), n as i32)])).collect();
+        for below in [1, 16, 17, 31] {
+            let spent = Arc::new(AtomicU64::new(0));
+            let mut reader = Undecided {
+                below,
+                spent: spent.clone(),
+                decided_after: Duration::from_secs(20),
+            };
+            let mut seen = Vec::new();
+            let hand_out = |(shard, _): Settled| seen.push((shard, spent.load(Ordering::SeqCst)));
+            read_pointers(&mut reader, &shards, &|| Ok(()), hand_out).expect("all of them");
+            assert_eq!(seen.len(), 32, "each shard once");
+            for (shard, after) in seen {
+                // 2k - 1 reads of parts find what is stable beside k undecided shards. What is decided is seen a round later.
+                let stable = shard.0 as i32 >= below;
+                let limit = if stable {
+                    1000 + 2 * 32 * 300
+                } else {
+                    20_000 + 2 * 32 * 300
+                };
+                assert!(after <= limit, "{shard} of {below}: {after} ms");
+            }
+        }
+    }
 }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// Between two questions, and after a question that failed, doubling. More often would be of no use for what takes a session to show.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(10);
+/// The client tells of a question that took too long; what it does not tell of by then is not waited for.
+const TELLS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What is known about the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,10 @@ pub(super) enum Verdict {
     Free,
     /// Somebody lives under it.
     Taken,
+    /// The question got no answer. The next one is for a client of its own: one that knows a coordinator goes on asking it (librdkafka 2.12
+    /// asks anew only when that broker is away, not when it says that it is the coordinator no more), and one whose question timed out before
+    /// it was sent must not find a coordinator any more (its reply would be freed twice).
+    Unanswered,
 }
 
 /// Judges answers about one name. Decides without I/O.
@@ -60,6 +66,11 @@ impl Watch {
 
     fn no_answer(&mut self) {
         self.holder = None;
+    }
+
+    /// How long an answer may take. What takes longer than half a session says too little about who lives.
+    fn patience(&self) -> Duration {
+        self.session / 2
     }
 }
 
@@ -100,8 +111,7 @@ impl Inquiry {
         let Some((question, asked)) = &self.asked else {
             let early = self.next.saturating_duration_since(Instant::now());
             if early.is_zero() {
-                // An answer that takes longer than half a session says too little about who lives.
-                let question = client.ask_for_members(group, self.watch.session / 2);
+                let question = client.ask_for_members(group, self.watch.patience());
                 let question = question.map_err(|f| failed(&f).unwrap_or(MembershipError::Fatal(f.text)))?;
                 self.asked = Some((question, Instant::now()));
             } else {
@@ -109,32 +119,33 @@ impl Inquiry {
             }
             return Ok(Verdict::Open);
         };
-        let Some(answer) = question.answer(max_wait) else {
-            return Ok(Verdict::Open);
+        let asked = *asked;
+        let answer = match question.answer(max_wait) {
+            Some(answer) => answer.map_err(|failure| (failed(&failure), failure.text)),
+            None if asked.elapsed() < self.watch.patience() + TELLS_WITHIN => return Ok(Verdict::Open),
+            None => Err((None, "no answer".to_owned())),
         };
-        let (asked, now) = (*asked, Instant::now());
+        let now = Instant::now();
         self.asked = None;
         let verdict = match answer {
             Ok(roster) => {
                 self.pause = ASK_EVERY;
                 self.watch.heard(&roster, instance, asked, now)
             }
-            Err(failure) => match failed(&failure) {
-                Some(fatal @ MembershipError::Fatal(_)) => return Err(fatal),
-                _ => {
-                    self.watch.no_answer();
-                    self.pause = (self.pause * 2).min(ASK_AGAIN_MAX);
-                    let backoff_ms = self.pause.as_millis() as u64;
-                    tracing::warn!(
-                        group,
-                        instance,
-                        reason = failure.text,
-                        backoff_ms,
-                        "the group does not tell who has the name"
-                    );
-                    Verdict::Open
-                }
-            },
+            Err((Some(fatal @ MembershipError::Fatal(_)), _)) => return Err(fatal),
+            Err((_, reason)) => {
+                self.watch.no_answer();
+                self.pause = (self.pause * 2).min(ASK_AGAIN_MAX);
+                let backoff_ms = self.pause.as_millis() as u64;
+                tracing::warn!(
+                    group,
+                    instance,
+                    reason,
+                    backoff_ms,
+                    "the group does not tell who has the name"
+                );
+                Verdict::Unanswered
+            }
         };
         self.next = now + self.pause;
         match verdict {
@@ -177,6 +188,27 @@ mod tests {
             let verdict = watch.heard(answer, "a", at, at);
             (verdict != Verdict::Open).then_some((second, verdict))
         })
+    }
+
+    /// A group moved to another broker while one of its members asked who had its name. The member asked the former one for ever, because
+    /// its client knew no other.
+    #[test]
+    fn ep_7_a_question_without_an_answer_asks_for_another_client() {
+        // Nobody listens there.
+        let config = crate::KafkaConfig::new("127.0.0.1:1");
+        let client = Client::new(crate::ffi::Kind::Consumer, &config.glance_properties("group"));
+        let client = Arc::new(client.expect("a client"));
+        let mut inquiry = Inquiry::new("fenced".to_owned(), Duration::from_millis(600));
+        let begin = Instant::now();
+        let mut step = || inquiry.step(&client, ("group", "a"), Duration::from_millis(50));
+        let verdict = loop {
+            match step() {
+                Ok(Verdict::Open) => assert!(begin.elapsed() < Duration::from_secs(60), "no verdict"),
+                other => break other,
+            }
+        };
+        assert!(matches!(verdict, Ok(Verdict::Unanswered)), "{verdict:?}");
+        assert!(inquiry.asked.is_none(), "the former client is let go");
     }
 
     #[test]
