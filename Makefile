@@ -5,9 +5,10 @@
 
 CARGO  ?= cargo
 ROUNDS ?= 30
+SECONDS ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench-takeover bench-yaml kill-test-single kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench-takeover bench-yaml kill-test-single soak kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +45,9 @@ kill-test: build kafka-fetch ## Kills instances of a job ROUNDS times (default 3
 
 kill-test-single: build kafka-fetch ## The same with one instance in single mode
 	"$${CARGO_TARGET_DIR:-target}/release/kill-test" --rounds $(ROUNDS) --single
+
+soak: build kafka-fetch ## Feeds pipelines with garbage for SECONDS (default 120) and accounts for every record
+	"$${CARGO_TARGET_DIR:-target}/release/garbage-soak" --seconds $(SECONDS)
 
 bench-takeover: build kafka-fetch ## Measures the pause of partitions that move between instances, with a million keys
 	"$${CARGO_TARGET_DIR:-target}/release/takeover"

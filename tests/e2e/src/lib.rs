@@ -11,6 +11,7 @@ pub mod guard;
 pub mod proxy;
 pub mod rng;
 pub mod scene;
+pub mod soak;
 pub mod worker;
 
 pub use broker::{Broker, BrokerOptions};
