@@ -203,6 +203,8 @@ pub(super) struct Step {
 /// What a [`super::Job`] collects.
 #[derive(Default)]
 pub(super) struct Parts {
+    /// The stage's id; that of the first source unless said.
+    pub stage: Option<String>,
     pub steps: Vec<Step>,
     /// Ids of the sinks that are no steps: those for dead letters.
     pub letters: Vec<String>,
@@ -220,6 +222,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn check(&self, job: &str) -> Result<(), TopologyError> {
         check_id(job)?;
+        self.stage.as_deref().map_or(Ok(()), check_id)?;
         let mut seen = BTreeSet::new();
         for id in self.steps.iter().map(|s| &s.id).chain(&self.letters) {
             check_id(id)?;

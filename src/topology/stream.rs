@@ -66,6 +66,12 @@ impl Job {
         &self.parts
     }
 
+    /// Names the stage, which has the id of its first source otherwise: a job whose sources come in any order, or under other ids, then finds
+    /// its offsets and state again.
+    pub fn stage(&self, id: &str) {
+        self.parts.lock().stage = Some(id.to_owned());
+    }
+
     /// Adds a source whose bad records stop the job. `decode` turns a record into an item; tombstones and null keys come as they are.
     pub fn source<T: Clone + Send + 'static>(
         &self,
@@ -127,7 +133,8 @@ impl Job {
     pub fn build(self) -> Result<Topology, TopologyError> {
         let parts = std::mem::take(&mut *self.parts.lock());
         parts.check(&self.name)?;
-        let stage = parts.sources.first().map(|s| s.id.clone()).unwrap_or_default();
+        let first = parts.sources.first().map(|s| s.id.clone());
+        let stage = parts.stage.clone().or(first).unwrap_or_default();
         let fingerprint = parts.fingerprint();
         let step_policies = parts.step_policies()?;
         let letters_behind_exchanges = parts.letters_behind_exchanges();

@@ -5,14 +5,14 @@ use keyfold::testing::TestRecord;
 fn totals(aggregates: &str) -> String {
     format!(
         "job: totals\n\
-         sources: {{ input: {{ connector: kafka, topic: in, value: {{ format: json, schema: {{ n: int64, s: string }} }} }} }}\n\
+         sources: {{ input: {{ connector: kafka, topic: in, value: {{ format: json, schema: {{ n: int64, s: string, t: string }} }} }} }}\n\
          steps: [{{ id: totals, key_by: _key, aggregate: {{ {aggregates} }} }}]\n\
          sinks: {{ out: {{ connector: kafka, topic: out, value: json }} }}\n"
     )
 }
 
 fn record(n: i64) -> TestRecord {
-    TestRecord::new("k", format!(r#"{{"n":{n},"s":"s{}"}}"#, n % 3))
+    TestRecord::new("k", format!(r#"{{"n":{n},"s":"s{0}","t":"t{0}"}}"#, n % 3))
 }
 
 /// Every kind of accumulator is written at the barrier and read again after the local copies are lost.
@@ -56,5 +56,58 @@ fn an_aggregate_that_has_changed_is_refused_with_both() {
         );
         driver.rebuild(build(&totals("sum:  sum( n )")));
         driver.start().expect("only white space has changed");
+    }
+}
+
+/// Rows of another key would be added to the totals that lie under it: the key's expressions are known like those of the aggregates.
+#[test]
+fn a_key_that_means_something_else_is_refused() {
+    let keyed = |key: &str| totals("sum: sum(n)").replace("key_by: _key", &format!("key_by: {key}"));
+    for (before, changed) in [
+        ("s", "t"),
+        ("{ k: upper(s) }", "{ k: lower(s) }"),
+        ("{ k: n + 1 }", "{ k: n + 2 }"),
+        ("[s, t]", "[t, s]"),
+    ] {
+        let mut driver = driver(&keyed(before), &["in", "out"]);
+        driver.start().expect("starts");
+        epoch(&mut driver, "in", [record(1)]);
+        driver.stop().expect("ends well");
+        driver.rebuild(build(&keyed(changed)));
+        let error = driver.start().expect_err("refused").to_string();
+        assert!(
+            error.contains("what keys are made of") && error.contains("former topology"),
+            "{error}"
+        );
+        let same = before.replace("upper(s)", "upper( s )").replace("n + 1", "n+1");
+        driver.rebuild(build(&keyed(&same)));
+        driver.start().expect("only white space has changed");
+    }
+}
+
+/// A job finds its offsets and its state by its own id: a source under another id, or in front of others, does not make it begin again.
+#[test]
+fn sources_under_other_ids_and_in_another_order_go_on() {
+    let two = |sources: [(&str, &str); 2]| {
+        let [one, other] = sources.map(|(id, topic)| {
+            format!("{id}: {{ connector: kafka, topic: {topic}, value: {{ format: json, schema: {{ n: int64 }} }} }}")
+        });
+        format!(
+            "job: totals\n\
+             sources: {{ {one}, {other} }}\n\
+             steps: [{{ id: totals, key_by: _key, aggregate: {{ sum: sum(n) }} }}]\n\
+             sinks: {{ out: {{ connector: kafka, topic: out, value: json }} }}\n"
+        )
+    };
+    let mut driver = driver(&two([("a", "in"), ("b", "more")]), &["in", "more", "out"]);
+    driver.start().expect("starts");
+    epoch(&mut driver, "in", [record(1)]);
+    for (sources, sum) in [([("b", "more"), ("a", "in")], 2), ([("c", "in"), ("b", "more")], 3)] {
+        driver.stop().expect("ends well");
+        driver.rebuild(build(&two(sources)));
+        driver.start().expect("starts");
+        driver.outputs("out");
+        epoch(&mut driver, "in", [record(1)]);
+        assert_eq!(texts(&driver.outputs("out")), [format!(r#"k={{"sum":{sum}}}"#)]);
     }
 }

@@ -74,7 +74,7 @@ impl Topics {
     fn consumer(&self, isolation: &str) -> BaseConsumer {
         let mut config = self.config();
         config
-            .set("group.id", format!("{}.orders", self.job))
+            .set("group.id", format!("{}.pipeline", self.job))
             .set("enable.auto.commit", "false")
             .set("isolation.level", isolation);
         config.create().expect("a consumer")

@@ -9,7 +9,7 @@ pub enum Refusal {
     /// another Kafka cluster or group.
     #[error(
         "the checkpoint store holds committed state of this stage, and no offset is committed for any of its partitions ({partitions}): \
-         offsets expired or were deleted, or this is another cluster. Bring the offsets back, or start with accept_lost_pointers to begin \
+         offsets expired or were deleted, the job reads other topics now, or this is another cluster. Bring the offsets or the topics back, or start with accept_lost_pointers to begin \
          again with empty state at the start positions"
     )]
     PointersLost {
@@ -18,8 +18,8 @@ pub enum Refusal {
     },
     /// Some partitions have a committed offset, this one has none.
     #[error(
-        "partition {topic}-{partition} has no committed offset while others of the stage have one: it expired, was deleted, or the topic \
-         has grown. Bring back the offset with its pointer, or delete the offsets of the whole group and start with accept_lost_pointers"
+        "partition {topic}-{partition} has no committed offset while others of the stage have one: it expired, was deleted, the topic \
+         has grown, or it was added to the job. Leave an added topic out, bring back the offset with its pointer, or delete the offsets of the whole group and start with accept_lost_pointers"
     )]
     OffsetMissing {
         /// The topic.

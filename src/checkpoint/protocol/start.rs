@@ -256,7 +256,7 @@ pub fn check_object(header: &Header, expected: &Expected) -> Result<(), Refusal>
     }
     check_states(&c, &header.states, &expected.states)?;
     c.same(
-        "topology fingerprint",
+        "fingerprint of keys (the ids of key_by, and what keys are made of)",
         format!("{:016x}", header.topology),
         format!("{:016x}", expected.topology),
         SAME_STATES,

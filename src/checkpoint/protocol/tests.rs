@@ -287,7 +287,7 @@ fn an_object_of_another_configuration_is_refused_and_the_difference_named() {
             "partitioner Murmur2",
             Box::new(|e| e.groups.partitioner = Partitioner::Crc32),
         ),
-        ("topology fingerprint 000000000000feed", Box::new(|e| e.topology = 1)),
+        ("what keys are made of) 000000000000feed", Box::new(|e| e.topology = 1)),
         ("partitions of topic in: 4", Box::new(|e| e.topics[0].partitions = 8)),
         ("topic in with id 0707", Box::new(|e| e.topics[0].id = [8; 16])),
         (

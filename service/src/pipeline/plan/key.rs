@@ -14,6 +14,8 @@ pub struct Exchange {
     pub before: usize,
     /// The key.
     pub key: KeyPlan,
+    /// What each part of the key is computed from; none for the record's own key.
+    pub made_of: Vec<String>,
 }
 
 /// What a key's bytes are made of.
@@ -71,6 +73,7 @@ impl<'y> Planner<'_, 'y> {
             computed,
             before: flow.shown,
             key: KeyPlan::Columns(key),
+            made_of: parts.iter().map(|(part, _)| made_of(part, flow)).collect(),
         });
         Some(Keying {
             exchange,
@@ -138,10 +141,17 @@ fn of_record(step: &str, flow: &Flow) -> Keying {
             computed: Vec::new(),
             before: flow.shown,
             key: KeyPlan::Record,
+            made_of: Vec::new(),
         }),
         flow: behind,
         uses: BTreeSet::new(),
     }
+}
+
+/// The text of a part of a key; a column may be written with quotes or without.
+fn made_of(part: &KeyPart<'_>, flow: &Flow) -> String {
+    let column = plain(&part.expression.text, flow).map(|i| flow.field(i).name.clone());
+    column.unwrap_or_else(|| part.expression.text.trim().to_owned())
 }
 
 /// The column that an expression is, if it is nothing more.

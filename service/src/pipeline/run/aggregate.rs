@@ -121,8 +121,8 @@ impl Codec<Totals> for TotalsCodec {
     }
 }
 
-/// A call without white space that means nothing, so that it may be written in another way.
-fn without_spaces(text: &str) -> String {
+/// An expression without white space that means nothing, so that it may be written in another way.
+pub(super) fn without_spaces(text: &str) -> String {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let mut out = String::with_capacity(text.len());
     let mut quote = None;

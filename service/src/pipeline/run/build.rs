@@ -19,6 +19,9 @@ use keyfold::runtime::StopHandle;
 use keyfold::topology::{BadRecords, DeadLetters, Job, KeyedStream, SourceOptions, Target, Topology};
 use std::collections::BTreeMap;
 
+/// The one stage of a pipeline. Named after its first source, a job would begin again when another source stands first.
+const STAGE: &str = "pipeline";
+
 /// Why a plan cannot be run here and now: a topic that is not there, a broker that lets nobody in.
 pub type BuildError = String;
 
@@ -30,6 +33,7 @@ pub fn topology(plan: &Plan, stop: &StopHandle) -> Result<Topology, BuildError> 
         ports: BTreeMap::new(),
         letters: BTreeMap::new(),
     };
+    builder.job.stage(STAGE);
     for (i, source) in plan.sources.iter().enumerate() {
         builder.source(i, source)?;
     }
@@ -152,7 +156,7 @@ impl Builder<'_> {
             KeyPlan::Record => rows.key_by_record_key(&id),
             KeyPlan::Columns(columns) => {
                 let columns = columns.clone();
-                let schema = key_bytes::schema(&columns);
+                let schema = key_bytes::schema(&columns, &exchange.made_of);
                 rows.try_key_by_bytes(&id, &schema, move |row, out| key_bytes::write(row, &columns, out))
             }
         })

@@ -2,6 +2,7 @@
 //!
 //! One column: a string as UTF-8; int64, timestamp (milliseconds) and decimal (unscaled) as 8 bytes, big-endian, as Java's LongSerializer
 //! writes them; bytes as they are; bool and float64 as their JSON text. Several columns: a compact JSON array.
+use super::aggregate::without_spaces;
 use crate::value::{Row, Type, Value, write_decimal, write_timestamp};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -71,8 +72,10 @@ fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
     }
 }
 
-/// How keys of these columns are written: kept with the job, so that a changed key is noticed.
-pub fn schema(columns: &[(usize, Type)]) -> String {
-    let types: Vec<String> = columns.iter().map(|(_, ty)| ty.to_string()).collect();
-    format!("row-key/1 {}", types.join(", "))
+/// What keys are made of and how they are written: kept with the job, so that a changed key is noticed. Under a key that means
+/// something else there would be the state of another one.
+pub fn schema(columns: &[(usize, Type)], made_of: &[String]) -> String {
+    let part = |((_, ty), text): (&(usize, Type), &String)| format!("{} as {ty}", without_spaces(text));
+    let parts: Vec<String> = columns.iter().zip(made_of).map(part).collect();
+    format!("row-key/1 {}", parts.join(", "))
 }
