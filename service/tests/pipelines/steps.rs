@@ -305,3 +305,61 @@ fn a_row_without_a_key_is_refused_and_the_policy_of_the_step_holds() {
     let records = [TestRecord::new("", "{}").without_key(), TestRecord::new("a", "{}")];
     assert_eq!(run_records(&record_key, records), [r#"a={"n":1}"#]);
 }
+
+/// A column of a key that nobody reads any more was dropped, the key with it, and a file that is right was refused for want of the key's other
+/// columns.
+#[test]
+fn a_key_of_several_columns_is_kept_as_long_as_one_of_them_is_read() {
+    const SOURCE: &str = "job: keys\nsources: { in: { connector: kafka, topic: in, value: { format: json, schema: \
+                          { customer: string, region: string, tags: [string], n: int64 } } } }\n";
+    let value = r#"{"customer":"ada","region":"eu","tags":["x","y"],"n":3}"#;
+    let text = format!(
+        "{SOURCE}steps:\n  - {{ id: by, key_by: [customer, region] }}\n  - {{ id: tagged, flat_map: {{ array: tags, as: tag }} }}\n  \
+         - {{ id: totals, aggregate: {{ n: count() }} }}\n  - {{ id: out, map: {{ customer: customer, n: n }} }}\n\
+         sinks: {{ s: {{ connector: kafka, topic: out, value: json }} }}\n"
+    );
+    assert_eq!(
+        run(&text, &[value]),
+        [
+            r#"["ada","eu"]={"customer":"ada","n":1}"#,
+            r#"["ada","eu"]={"customer":"ada","n":2}"#
+        ]
+    );
+    let text = format!(
+        "{SOURCE}steps:\n  - {{ id: totals, key_by: [customer, region], aggregate: {{ total: sum(n) }} }}\n  \
+         - {{ id: who, map: {{ customer: customer }} }}\n\
+         sinks:\n  a: {{ connector: kafka, topic: out, value: json, from: who }}\n  \
+         b: {{ connector: kafka, topic: longs, value: long, from: totals }}\n"
+    );
+    let mut driver = driver(&text, &["in", "out", "longs"]);
+    driver.start().expect("starts");
+    epoch(&mut driver, "in", [TestRecord::new("k", value)]);
+    assert_eq!(texts(&driver.outputs("out")), [r#"["ada","eu"]={"customer":"ada"}"#]);
+    assert_eq!(
+        driver.outputs("longs")[0].value.as_deref(),
+        Some(&3i64.to_be_bytes()[..])
+    );
+}
+
+/// A record of a megabyte with a hundred thousand elements would have been rows of a hundred gigabytes, all in one epoch.
+#[test]
+fn elements_that_would_repeat_too_much_are_refused() {
+    let text = "job: wide\nsources: { in: { connector: kafka, topic: in, value: { format: json, schema: { blob: string, tags: [string] } } } }\n\
+         steps:\n  - { id: tagged, flat_map: { array: tags, as: tag }, on_error: skip }\n\
+         sinks: { s: { connector: kafka, topic: out, value: json } }\n";
+    let blob = "b".repeat(900_000);
+    let tags = vec!["\"t\""; 100].join(",");
+    let wide = format!(r#"{{"blob":"{blob}","tags":[{tags}]}}"#);
+    let outputs = run(text, &[&wide, r#"{"blob":"b","tags":["t"]}"#]);
+    assert_eq!(outputs, [r#"k={"blob":"b","tags":["t"],"tag":"t"}"#]);
+}
+
+/// A record without a timestamp was of the last millisecond of 1969.
+#[test]
+fn a_record_without_a_timestamp_has_none() {
+    let text = "job: times\nsources: { in: { connector: kafka, topic: in, value: { format: json, schema: { n: int64 } } } }\n\
+         steps:\n  - { id: timed, map: { n: n, at: _timestamp } }\n\
+         sinks: { s: { connector: kafka, topic: out, value: json } }\n";
+    let outputs = run_records(text, [TestRecord::new("k", r#"{"n":-0}"#).at(-1)]);
+    assert_eq!(outputs, [r#"k={"n":0,"at":null}"#]);
+}

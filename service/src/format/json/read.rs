@@ -204,6 +204,8 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         match self.shape {
+            // The reader of JSON takes `-0` for a float: integers have no such number.
+            Shape::Int | Shape::Timestamp if value == 0.0 && value.is_sign_negative() => self.visit_i64(0),
             Shape::Int | Shape::Timestamp => Err(self.refuse(scalar::why_no_integer(value))),
             _ => Err(self.mismatch(Found::Scalar)),
         }

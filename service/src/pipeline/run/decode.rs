@@ -47,6 +47,8 @@ impl RowDecoder {
                     }
                     Value::Null
                 }
+                // Below 0 is none, as in Kafka.
+                Pseudo::Timestamp if record.timestamp < 0 => Value::Null,
                 Pseudo::Timestamp => Value::Timestamp(record.timestamp),
                 Pseudo::Topic => Value::String(self.topic.clone()),
                 Pseudo::Partition => Value::Int(i64::from(record.partition)),

@@ -4,6 +4,9 @@ use crate::pipeline::plan::Column;
 use crate::value::{Row, Value};
 use keyfold::operator::Refused;
 
+/// Bytes that the rows of one record may take together. More would lie in memory, and in one transaction, at once.
+const ELEMENTS_MAX: usize = 64 << 20;
+
 /// The row that a map makes.
 pub fn mapped(mut row: Row, columns: &[Column]) -> Result<Row, Refused> {
     let mut made = Vec::with_capacity(columns.len());
@@ -46,6 +49,15 @@ pub fn elements(
     let Value::Array(elements) = array.eval(row)? else {
         return Ok(());
     };
+    let repeated: usize = keep.iter().map(|i| row.get(*i).weight()).sum();
+    let all = repeated.saturating_mul(elements.len());
+    if all > ELEMENTS_MAX {
+        return Err(Refused::from(format!(
+            "{} elements, each with {repeated} bytes of other columns, are more than {} MiB of rows; drop columns with a map before",
+            elements.len(),
+            ELEMENTS_MAX >> 20
+        )));
+    }
     for element in elements.iter() {
         let mut made = Vec::with_capacity(keep.len() + 1);
         made.extend(keep[..shown].iter().map(|i| row.get(*i).clone()));
