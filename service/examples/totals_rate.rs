@@ -9,7 +9,7 @@
 use anyhow::Context;
 use keyfold::checkpoint::DirectoryStore;
 use keyfold::config::Config;
-use keyfold::runtime::{Phase, Runtime, StopHandle, store_log};
+use keyfold::runtime::{Phase, Runtime, store_log};
 use keyfold::sink::{OutboxSink, SinkError};
 use keyfold::source::Source;
 use keyfold::testing::Faults;
@@ -20,7 +20,7 @@ use keyfold_datagen::{DatagenConfig, DatagenSource, Shape};
 use keyfold_kafka::KafkaConfig;
 use keyfold_service::pipeline;
 use keyfold_service::registry::{Connector, Environment, Keys, SinkConnector, SourceConnector};
-use keyfold_service::run::Commits;
+use keyfold_service::run::{Commits, Waiting};
 use keyfold_service::yaml;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -109,7 +109,7 @@ fn in_yaml(records: u64) -> anyhow::Result<Topology> {
         .with("made", Made(records))
         .with("nowhere", Made(records));
     let loaded = pipeline::of_source(&yaml::Source::new("totals.yaml", PIPELINE), Path::new(""), &environment)?;
-    loaded.topology(&StopHandle::default()).map_err(anyhow::Error::msg)
+    loaded.topology(&Waiting::default()).map_err(anyhow::Error::msg)
 }
 
 #[derive(Clone, Deserialize)]

@@ -14,7 +14,10 @@ pub struct Observed {
 
 struct Inner {
     stall_after: Duration,
-    run: Mutex<Option<(Arc<Progress>, Metrics)>>,
+    metrics: Metrics,
+    run: Mutex<Option<Arc<Progress>>>,
+    /// What the start waits for.
+    waits_for: Mutex<Option<String>>,
     moved: Mutex<Moved>,
 }
 
@@ -45,9 +48,9 @@ pub struct Report {
 }
 
 impl Observed {
-    /// Of a run that has not begun; `stall_after` is how long no barrier may come through.
+    /// Of a run that has not begun, with the metrics that it will have; `stall_after` is how long no barrier may come through.
     #[must_use]
-    pub fn new(stall_after: Duration) -> Observed {
+    pub fn new(stall_after: Duration, metrics: Metrics) -> Observed {
         let moved = Moved {
             phase: Phase::Starting,
             barriers: 0,
@@ -56,37 +59,42 @@ impl Observed {
         Observed {
             inner: Arc::new(Inner {
                 stall_after,
+                metrics,
                 run: Mutex::new(None),
+                waits_for: Mutex::new(None),
                 moved: Mutex::new(moved),
             }),
         }
     }
 
+    /// The start waits for an output topic, and looks again after `backoff`.
+    pub fn waits(&self, topic: &str, why: &str, backoff: Duration) {
+        self.inner.metrics.retry("topic", backoff);
+        *self.inner.waits_for.lock() = Some(format!("waiting for the output topic {topic}: {why}"));
+    }
+
     /// The run has begun.
-    pub fn begins(&self, progress: Arc<Progress>, metrics: Metrics) {
-        *self.inner.run.lock() = Some((progress, metrics));
+    pub fn begins(&self, progress: Arc<Progress>) {
+        self.inner.metrics.recovered();
+        *self.inner.waits_for.lock() = None;
+        *self.inner.run.lock() = Some(progress);
     }
 
-    /// The run, if it has begun.
+    /// The metrics. They are there before the run has begun.
     #[must_use]
-    pub fn run(&self) -> Option<(Arc<Progress>, Metrics)> {
-        self.inner.run.lock().clone()
-    }
-
-    /// The metrics in Prometheus's text format; nothing before the run has begun.
-    #[must_use]
-    pub fn metrics_text(&self) -> String {
-        self.run().map(|(_, metrics)| metrics.text()).unwrap_or_default()
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     /// Its health. To be asked at least every few seconds, so that it knows when something moved.
     #[must_use]
     pub fn report(&self) -> Report {
-        let Some((progress, metrics)) = self.run() else {
+        let metrics = &self.inner.metrics;
+        let Some(progress) = self.inner.run.lock().clone() else {
             return Report {
                 ready: false,
                 phase: "starting",
-                detail: "starting".to_owned(),
+                detail: self.starting(),
                 epoch: None,
                 epochs: 0,
                 records_read: 0,
@@ -97,7 +105,7 @@ impl Observed {
         let still = self.still(phase, progress.barriers());
         let stalled = phase == Phase::Processing && (still > self.inner.stall_after || metrics.is_stalled());
         let (ready, phase, detail) = match phase {
-            Phase::Starting => (false, "starting", "starting".to_owned()),
+            Phase::Starting => (false, "starting", self.starting()),
             Phase::Spare => (
                 true,
                 "spare",
@@ -120,6 +128,16 @@ impl Observed {
             epochs: progress.epochs(),
             records_read: progress.read(),
             records_committed: progress.committed(),
+        }
+    }
+
+    fn starting(&self) -> String {
+        match (&*self.inner.waits_for.lock(), self.inner.metrics.retries("topic")) {
+            (Some(wait), _) => format!("starting: {wait}"),
+            (None, 0) => "starting".to_owned(),
+            (None, tries) => {
+                format!("starting: the job's topics were looked for {tries} times again; the log says why")
+            }
         }
     }
 

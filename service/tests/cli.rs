@@ -128,7 +128,12 @@ fn a_pipeline_is_validated_and_shown_without_a_broker() {
     let output = keyfold(&["validate", &path], &[]);
     assert_eq!(
         (output.status.code(), out(&output)),
-        (Some(0), format!("{path}: good, job customer-totals\n"))
+        (
+            Some(0),
+            format!(
+                "{path}: good, job customer-totals; single mode: step totals gives rows another key than their record's; for group mode key them by `_key` alone\n"
+            )
+        )
     );
     let json: serde_json::Value =
         serde_json::from_str(&out(&keyfold(&["topology", &path, "--output", "json"], &[]))).expect("JSON");

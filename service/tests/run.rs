@@ -216,6 +216,20 @@ fn sigterm_commits_a_last_epoch_and_the_next_start_goes_on() {
     );
 }
 
+/// A file in the directory's place was told as an object with other contents.
+#[test]
+fn a_file_in_place_of_the_checkpoint_directory_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("store"), "").expect("written");
+    let mut run = Run::start(dir.path(), &[]);
+    assert_eq!(run.ended(), Some(1));
+    let told = format!(
+        "keyfold: setting checkpoint_dir: {} is a file",
+        dir.path().join("store").display()
+    );
+    assert!(run.log().contains(&told), "{}", run.log());
+}
+
 /// A checkpoint store that hangs: the run says that it gets nowhere, and that it does again.
 #[test]
 fn a_run_that_gets_nowhere_is_not_ready_until_it_moves_again() {
@@ -240,6 +254,10 @@ fn a_second_sigint_ends_at_once() {
     run.until_health("503", "stalled");
     run.signal("-INT");
     run.until("a stop", |run| run.log().contains("stopping").then_some(()));
+    // `timeout -s INT` and terminals send the same one to the group and to the process.
+    run.signal("-INT");
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(run.child.try_wait().expect("asked").is_none(), "one Ctrl-C, sent twice");
     // Supervisors send several of these.
     run.signal("-TERM");
     run.signal("-INT");

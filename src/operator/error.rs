@@ -21,6 +21,22 @@ pub enum BadReason {
     Overflow,
     /// The same, because of a division by zero.
     DivisionByZero,
+    /// The same, because a value is none of the type that it is to become.
+    Cast,
+    /// The same, because of a text or an array beyond its bound.
+    TooLong,
+    /// The same, because there is more than is kept for a key.
+    TooManyValues,
+    /// The same, because of a length below zero.
+    NegativeLength,
+    /// The same, because a pattern is none.
+    LikePattern,
+    /// The same, because of a timestamp that no calendar has.
+    TimestampRange,
+    /// The same, because a value is not of its type.
+    TypeMismatch,
+    /// The same, because there is no value.
+    Tombstone,
     /// An output has no encoding.
     Encode,
     /// An output is larger than its sink takes.
@@ -28,6 +44,27 @@ pub enum BadReason {
 }
 
 impl BadReason {
+    /// All of them.
+    pub const ALL: [BadReason; 17] = [
+        BadReason::Decode,
+        BadReason::NullKey,
+        BadReason::Misplaced,
+        BadReason::Timestamp,
+        BadReason::User,
+        BadReason::Overflow,
+        BadReason::DivisionByZero,
+        BadReason::Cast,
+        BadReason::TooLong,
+        BadReason::TooManyValues,
+        BadReason::NegativeLength,
+        BadReason::LikePattern,
+        BadReason::TimestampRange,
+        BadReason::TypeMismatch,
+        BadReason::Tombstone,
+        BadReason::Encode,
+        BadReason::TooLarge,
+    ];
+
     /// The metric label.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -39,6 +76,14 @@ impl BadReason {
             BadReason::User => "user",
             BadReason::Overflow => "overflow",
             BadReason::DivisionByZero => "division_by_zero",
+            BadReason::Cast => "cast",
+            BadReason::TooLong => "too_long",
+            BadReason::TooManyValues => "too_many_values",
+            BadReason::NegativeLength => "negative_length",
+            BadReason::LikePattern => "like_pattern",
+            BadReason::TimestampRange => "timestamp_range",
+            BadReason::TypeMismatch => "type_mismatch",
+            BadReason::Tombstone => "tombstone",
             BadReason::Encode => "encode",
             BadReason::TooLarge => "too_large",
         }

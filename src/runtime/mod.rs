@@ -188,6 +188,13 @@ impl Runtime {
         self
     }
 
+    /// Metrics that were made before, for whoever looks at them before there is a runtime.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Runtime {
+        self.metrics = metrics;
+        self
+    }
+
     /// Asks the run to end: a last epoch is committed, then [`Runtime::run`] returns.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {

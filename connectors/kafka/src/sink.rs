@@ -35,8 +35,21 @@ pub fn kafka_target(config: &KafkaConfig, topic: &str) -> Result<LogTarget, Kafk
 /// # Errors
 /// As for [`kafka_target`], and [`KafkaError::Stopped`].
 pub fn kafka_target_unless(config: &KafkaConfig, topic: &str, stop: &StopHandle) -> Result<LogTarget, KafkaError> {
+    kafka_target_watched(config, topic, stop, &|_, _| {})
+}
+
+/// As [`kafka_target_unless`]; `again` is told before each wait why, and for how long.
+///
+/// # Errors
+/// As for [`kafka_target_unless`].
+pub fn kafka_target_watched(
+    config: &KafkaConfig,
+    topic: &str,
+    stop: &StopHandle,
+    again: &dyn Fn(&str, Duration),
+) -> Result<LogTarget, KafkaError> {
     let client = Client::new(Kind::Producer, &config.producer_properties(usize::MAX)).map_err(|f| failed(topic, &f))?;
-    wait_for_topic(&client, topic, stop)?;
+    wait_for_topic(&client, topic, stop, again)?;
     let own = config.message_max_bytes();
     let told = client
         .topic_setting(topic, "max.message.bytes", ASK_WITHIN)
@@ -54,7 +67,12 @@ pub fn kafka_target_unless(config: &KafkaConfig, topic: &str, stop: &StopHandle)
     })
 }
 
-fn wait_for_topic(client: &Client, topic: &str, stop: &StopHandle) -> Result<(), KafkaError> {
+fn wait_for_topic(
+    client: &Client,
+    topic: &str,
+    stop: &StopHandle,
+    again: &dyn Fn(&str, Duration),
+) -> Result<(), KafkaError> {
     let mut wait = BACK_OFF.0;
     loop {
         let failure = match lookup::partitions(client, topic, ASK_WITHIN) {
@@ -74,6 +92,7 @@ fn wait_for_topic(client: &Client, topic: &str, stop: &StopHandle) -> Result<(),
         }
         let why = failure.text;
         tracing::warn!(topic, backoff_ms = wait.as_millis() as u64, %why, "looking for the output topic again");
+        again(&why, wait);
         if !sleep_unless(stop, wait) {
             return Err(KafkaError::Stopped {
                 topic: topic.to_owned(),

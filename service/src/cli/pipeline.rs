@@ -68,7 +68,12 @@ pub(super) fn validate(options: &ValidateOptions) -> Done {
     let settings = options.settings.load().map_err(Failure::Given)?;
     let loaded = load(&options.pipeline, &settings);
     match (options.output, loaded) {
-        (Output::Text, Ok(loaded)) => put(&format!("{}: good, job {}\n", options.pipeline.display(), loaded.job)),
+        (Output::Text, Ok(loaded)) => put(&format!(
+            "{}: good, job {}; {}\n",
+            options.pipeline.display(),
+            loaded.job,
+            loaded.modes()
+        )),
         (Output::Text, Err(wrong)) => Err(Failure::Given(wrong.0)),
         (Output::Json, Ok(loaded)) => put_json(&Answer::good(&loaded)),
         (Output::Json, Err(wrong)) => {

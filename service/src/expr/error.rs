@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::value::Type;
+use keyfold::operator::BadReason;
 
 /// Why a text is no expression over a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,18 +113,18 @@ pub(super) enum What {
 }
 
 impl What {
-    /// A word for counters.
-    fn reason(&self) -> &'static str {
+    /// What counters are labelled with.
+    fn reason(&self) -> BadReason {
         match self {
-            What::Overflow(_) => "overflow",
-            What::DivisionByZero => "division_by_zero",
-            What::Cast { .. } => "cast",
-            What::TooLong { .. } => "too_long",
-            What::TooManyValues { .. } => "too_many_values",
-            What::NegativeLength(_) => "negative_length",
-            What::Pattern(_) => "like_pattern",
-            What::Calendar => "timestamp_range",
-            What::Mismatch => "type_mismatch",
+            What::Overflow(_) => BadReason::Overflow,
+            What::DivisionByZero => BadReason::DivisionByZero,
+            What::Cast { .. } => BadReason::Cast,
+            What::TooLong { .. } => BadReason::TooLong,
+            What::TooManyValues { .. } => BadReason::TooManyValues,
+            What::NegativeLength(_) => BadReason::NegativeLength,
+            What::Pattern(_) => BadReason::LikePattern,
+            What::Calendar => BadReason::TimestampRange,
+            What::Mismatch => BadReason::TypeMismatch,
         }
     }
 }
@@ -153,7 +154,7 @@ struct Inner {
     text: Arc<str>,
     span: Range<usize>,
     message: String,
-    reason: &'static str,
+    reason: BadReason,
 }
 
 /// Characters of an expression that an error repeats.
@@ -172,10 +173,9 @@ impl EvalError {
         }))
     }
 
-    /// A word for counters and headers: `overflow`, `division_by_zero`, `cast`, `too_long`, `negative_length`, `like_pattern`,
-    /// `timestamp_range`, `type_mismatch`, `too_many_values`.
+    /// What counters and headers are labelled with.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> BadReason {
         self.0.reason
     }
 

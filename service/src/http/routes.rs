@@ -23,7 +23,7 @@ pub(super) fn router(observed: Observed) -> Router {
 }
 
 async fn metrics(State(observed): State<Observed>) -> Response {
-    ([(CONTENT_TYPE, TEXT_FORMAT)], observed.metrics_text()).into_response()
+    ([(CONTENT_TYPE, TEXT_FORMAT)], observed.metrics().text()).into_response()
 }
 
 /// The process answers: whether the job gets anywhere is for `ready`, since a restart does not help against a broker that is away.

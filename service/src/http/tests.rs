@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn served() -> (Server, Observed) {
-    let observed = Observed::new(Duration::from_secs(20));
+    let observed = Observed::new(Duration::from_secs(20), Metrics::new());
     let server = Server::start("127.0.0.1:0", &observed).expect("a free port");
     (server, observed)
 }
@@ -49,14 +49,28 @@ fn health_says_what_the_run_is_doing_and_metrics_are_those_of_the_engine() {
         body.contains("\"ready\":false") && body.contains("\"phase\":\"starting\""),
         "{body}"
     );
-    assert_eq!(get(at, "/metrics"), (200, String::new()));
-    let metrics = Metrics::new();
-    metrics.bad_record("decode", "orders");
-    observed.begins(Arc::new(Progress::default()), metrics);
+    // A start that waits is seen: what it waits for, and that it tries.
+    observed.waits("totals", "no broker", Duration::from_secs(10));
+    assert!(
+        get(at, "/health/ready")
+            .1
+            .contains("waiting for the output topic totals: no broker")
+    );
+    let metrics = get(at, "/metrics").1;
+    for line in [
+        "keyfold_phase{phase=\"starting\"} 1\n",
+        "keyfold_retries_total{step=\"topic\"} 1\n",
+        "keyfold_backoff_seconds 10\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    observed.metrics().bad_record("decode", "orders");
+    observed.begins(Arc::new(Progress::default()));
     let (status, body) = get(at, "/metrics");
     assert_eq!(status, 200);
     assert!(
-        body.contains("keyfold_bad_records_total{reason=\"decode\",step=\"orders\"} 1"),
+        body.contains("keyfold_bad_records_total{reason=\"decode\",step=\"orders\"} 1")
+            && body.contains("keyfold_backoff_seconds 0\n"),
         "{body}"
     );
     let (status, body) = get(at, "/nothing");

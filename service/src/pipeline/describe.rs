@@ -88,10 +88,7 @@ impl Description {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let mode = match &self.single_mode_because {
-            None => "single or group mode".to_owned(),
-            Some(why) => format!("single mode: {why}"),
-        };
+        let mode = modes(self.single_mode_because.as_deref());
         let _ = writeln!(out, "job {}\n  {mode}", self.job);
         let mut before: Option<&str> = None;
         for part in &self.parts {
@@ -105,7 +102,9 @@ impl Description {
                 reads => format!(" <- {}", reads.join(", ")),
             };
             let _ = writeln!(out, "\n{kind} {}{reads}\n  {}", part.id, part.does);
-            if let Some(columns) = part.columns.as_deref().filter(|columns| before != Some(columns)) {
+            // A source has its columns from nobody.
+            let told = before.filter(|_| part.kind != Kind::Source);
+            if let Some(columns) = part.columns.as_deref().filter(|columns| told != Some(columns)) {
                 let _ = writeln!(out, "  {columns}");
             }
             if !part.unread.is_empty() {
@@ -144,6 +143,14 @@ impl Description {
             }
         }
         out
+    }
+}
+
+/// The modes that can run a job, unless there is a reason for single mode.
+pub(super) fn modes(single_mode_because: Option<&str>) -> String {
+    match single_mode_because {
+        None => "single or group mode".to_owned(),
+        Some(why) => format!("single mode: {why}"),
     }
 }
 

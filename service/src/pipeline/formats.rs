@@ -1,4 +1,5 @@
 //! Formats as a pipeline file names them.
+use super::flow::is_pseudo;
 use super::report::Report;
 use super::spec::{Fields, text};
 use super::types;
@@ -25,6 +26,16 @@ const SINK_SHAPE: &str =
 pub fn of_value(node: &Node, folder: &Path, report: &mut Report<'_>) -> Option<Described> {
     let (format, schema) = read(node, folder, report)?;
     if let Some(schema) = format.schema() {
+        if let Some(taken) = schema.fields().iter().find(|field| is_pseudo(&field.name)) {
+            let message = format!(
+                "the field `{}` of the {} record has the name of a pseudo-column",
+                taken.name,
+                format.name()
+            );
+            let help = "give it another name in the schema file: the data has no names in it";
+            report.at(node, message, help);
+            return None;
+        }
         return Some(Described {
             format,
             schema,
@@ -76,8 +87,10 @@ fn read<'y>(node: &'y Node, folder: &Path, report: &mut Report<'_>) -> Option<(F
             None
         }
         (_, fields) => {
+            // Which keys an unknown format has, nobody knows.
+            let format = single(name, report)?;
             finish(fields, report);
-            Some((single(name, report)?, None))
+            Some((format, None))
         }
     }
 }
@@ -100,8 +113,9 @@ pub fn of_sink(node: &Node, folder: &Path, report: &mut Report<'_>) -> Option<Fo
             Some(Format::Json)
         }
         (_, fields) => {
+            let format = single(name, report)?;
             finish(fields, report);
-            single(name, report)
+            Some(format)
         }
     }
 }

@@ -17,11 +17,11 @@ mod types;
 
 pub use describe::{Description, Kind, Part};
 pub use report::PipelineErrors;
+pub(crate) use run::AGGREGATES_SCHEMA;
 
 use crate::registry::Environment;
-use crate::run::{Commits, RunnableJob};
+use crate::run::{Commits, RunnableJob, Waiting};
 use crate::yaml::{Diagnostic, Source};
-use keyfold::runtime::StopHandle;
 use keyfold::topology::Topology;
 use plan::Plan;
 use report::Report;
@@ -81,8 +81,8 @@ impl LoadedPipeline {
     ///
     /// # Errors
     /// What a connector says, or the engine.
-    pub fn topology(&self, stop: &StopHandle) -> Result<Topology, String> {
-        run::topology(&self.plan, stop)
+    pub fn topology(&self, waiting: &Waiting) -> Result<Topology, String> {
+        run::topology(&self.plan, waiting)
     }
 
     /// Why group mode cannot run it; None when it can.
@@ -94,6 +94,12 @@ impl LoadedPipeline {
         }
     }
 
+    /// The modes that can run it, in words.
+    #[must_use]
+    pub fn modes(&self) -> String {
+        describe::modes(self.single_mode_because().as_deref())
+    }
+
     /// As the run loop takes it.
     #[must_use]
     pub fn into_job(self) -> RunnableJob {
@@ -101,7 +107,7 @@ impl LoadedPipeline {
             id: self.job.clone(),
             commits: self.commits,
             single_because: self.single_mode_because(),
-            topology: Box::new(move |stop| self.topology(stop)),
+            topology: Box::new(move |waiting| self.topology(waiting)),
         }
     }
 

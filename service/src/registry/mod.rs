@@ -8,8 +8,7 @@ mod tests;
 
 pub use keys::{Key, Keys};
 
-use crate::run::Commits;
-use keyfold::runtime::StopHandle;
+use crate::run::{Commits, Waiting};
 use keyfold::source::Source;
 use keyfold::topology::Target;
 use keyfold_kafka::KafkaConfig;
@@ -34,7 +33,7 @@ pub trait Connector: Send + Sync {
 /// Makes an engine's source.
 pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source> + Send + Sync>;
 /// Makes an engine's target. It may look at the outside, and wait for it until a stop is asked for.
-pub type MakeTarget = Arc<dyn Fn(&StopHandle) -> Result<Target, String> + Send + Sync>;
+pub type MakeTarget = Arc<dyn Fn(&Waiting) -> Result<Target, String> + Send + Sync>;
 
 /// A source whose keys are read.
 #[derive(Clone)]

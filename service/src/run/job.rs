@@ -1,9 +1,9 @@
 //! A job as the run loop takes it.
-use keyfold::runtime::StopHandle;
+use super::Waiting;
 use keyfold::topology::Topology;
 
 /// Makes the engine's topology. It may look at the outside, and wait for it until a stop is asked for.
-pub type MakeTopology = Box<dyn FnOnce(&StopHandle) -> Result<Topology, String>>;
+pub type MakeTopology = Box<dyn FnOnce(&Waiting) -> Result<Topology, String>>;
 
 /// A job that was checked.
 pub struct RunnableJob {

@@ -9,11 +9,14 @@
 //!                   exit code
 //! ```
 mod job;
+mod refused;
 mod signals;
 mod status;
+mod waiting;
 
 pub use job::{Commits, MakeTopology, RunnableJob};
 pub use signals::{INTERRUPTED, stop_on_signals};
+pub use waiting::Waiting;
 
 use crate::console::Console;
 use crate::http::{HttpError, Server};
@@ -21,6 +24,7 @@ use crate::observe::Observed;
 use crate::settings::{Mode, Settings};
 use keyfold::checkpoint::{DirectoryStore, Store};
 use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, store_log};
+use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::Topology;
 use keyfold_kafka::{KafkaLog, KafkaMembership};
@@ -47,6 +51,14 @@ pub enum RunError {
     /// The run's own end.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// The same, with what it means for a pipeline and its settings.
+    #[error("{message}")]
+    Refused {
+        /// The refusal, and the way out.
+        message: String,
+        /// The run's own.
+        code: ExitCode,
+    },
 }
 
 impl RunError {
@@ -57,6 +69,7 @@ impl RunError {
             RunError::Mode(_) | RunError::Topology(_) => ExitCode::CannotGoOn,
             RunError::Http(_) | RunError::Store(_) | RunError::Signals(_) => ExitCode::Failed,
             RunError::Runtime(error) => error.exit_code(),
+            RunError::Refused { code, .. } => *code,
         }
     }
 }
@@ -71,7 +84,7 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
     stop_on_signals(&stop, console).map_err(RunError::Signals)?;
     let engine = settings.engine(&job.id);
     // Barriers come once an epoch, however long that is.
-    let observed = Observed::new(engine.epoch_interval + engine.stall_after);
+    let observed = Observed::new(engine.epoch_interval + engine.stall_after, Metrics::new());
     let listen = settings.listen();
     let server = listen.map(|address| Server::start(address, &observed)).transpose()?;
     let http = server
@@ -79,10 +92,14 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
         .map_or("off".to_owned(), |server| server.address().to_string());
     let mode = if group { "group" } else { "single" };
     tracing::info!(job = job.id, mode, http, "starting");
-    let status = status::Status::start(console, &observed, &job.id);
-    let result = build(job, settings, group, faults, stop.clone()).and_then(|runtime| {
-        observed.begins(runtime.progress(), runtime.metrics());
-        Ok(runtime.run()?)
+    let brokers = (job.commits == Commits::Kafka).then(|| settings.brokers().to_owned());
+    let status = status::Status::start(console, &observed, &job.id, brokers);
+    let mode = refused::Mode::new(group, &job);
+    let waiting = Waiting::new(&stop, &observed);
+    let result = build(job, settings, group, faults, &waiting).and_then(|runtime| {
+        let runtime = runtime.with_metrics(observed.metrics().clone());
+        observed.begins(runtime.progress());
+        runtime.run().map_err(|error| refused::explained(error, &mode))
     });
     drop(status);
     match result {
@@ -117,12 +134,19 @@ fn build(
     settings: &Settings,
     group: bool,
     faults: Faults,
-    stop: StopHandle,
+    waiting: &Waiting,
 ) -> Result<Runtime, RunError> {
     let dir = settings.checkpoint_dir();
+    if std::fs::metadata(&dir).is_ok_and(|found| !found.is_dir()) {
+        let wrong = format!(
+            "{} is a file, and a directory is needed: name another path",
+            dir.display()
+        );
+        return Err(RunError::Store(wrong));
+    }
     let opened = DirectoryStore::open(&dir, faults.clone());
     let store: Arc<dyn Store> = Arc::new(opened.map_err(|e| RunError::Store(e.to_string()))?);
-    let topology: Topology = (job.topology)(&stop).map_err(RunError::Topology)?;
+    let topology: Topology = (job.topology)(waiting).map_err(RunError::Topology)?;
     let config = settings.engine(&job.id);
     let log: LogFactory = match job.commits {
         Commits::Kafka => KafkaLog::factory(settings.kafka(), config.transaction_timeout),
@@ -135,5 +159,5 @@ fn build(
         }
         false => Runtime::single(topology, config, log, store),
     };
-    Ok(runtime.with_faults(faults).with_stop(stop))
+    Ok(runtime.with_faults(faults).with_stop(waiting.stop().clone()))
 }

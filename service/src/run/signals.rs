@@ -4,9 +4,14 @@ use keyfold::runtime::StopHandle;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// Exit code of a process that a second SIGINT has ended at once, as shells have it: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
+
+/// A SIGINT so soon after the one that asked for the stop is that one once more: a terminal and `timeout` send it to the group of processes
+/// and to the process. Nobody presses Ctrl-C twice as fast.
+const SAME: Duration = Duration::from_millis(500);
 
 /// The first of SIGTERM and SIGINT asks for a last epoch. A SIGINT after that ends the process at once: what is not committed is replayed at
 /// the next start, so nothing is lost by it. A SIGTERM after that is heard and changes nothing: supervisors send several.
@@ -17,6 +22,7 @@ pub fn stop_on_signals(stop: &StopHandle, console: &Console) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let (stop, console) = (stop.clone(), console.clone());
     let listen = move || {
+        let mut asked_at: Option<Instant> = None;
         for signal in signals.forever() {
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
             if !stop.asked() {
@@ -25,7 +31,8 @@ pub fn stop_on_signals(stop: &StopHandle, console: &Console) -> io::Result<()> {
                     "stopping: the last epoch is committed; a SIGINT now ends at once"
                 );
                 stop.stop();
-            } else if signal == SIGINT {
+                asked_at = Some(Instant::now());
+            } else if signal == SIGINT && asked_at.is_none_or(|at| at.elapsed() >= SAME) {
                 console.status("");
                 tracing::warn!("ended at once; what is not committed is replayed at the next start");
                 // Without the destructors of the libraries, which wait for their threads.

@@ -19,9 +19,9 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) fn start(console: &Console, observed: &Observed, job: &str) -> Status {
+    pub(super) fn start(console: &Console, observed: &Observed, job: &str, brokers: Option<String>) -> Status {
         let (goes_on, ended) = channel::<()>();
-        let mut line = Line::new(console.clone(), observed.clone(), job);
+        let mut line = Line::new(console.clone(), observed.clone(), job, brokers);
         let watch = move || {
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 line.look();
@@ -50,6 +50,8 @@ struct Line {
     console: Console,
     observed: Observed,
     job: String,
+    /// Those of a job that needs them, until it was told that they do not answer.
+    brokers: Option<String>,
     /// When the line was last shown, and the records read by then.
     shown: (Instant, u64),
     logged: (Instant, u64),
@@ -57,12 +59,13 @@ struct Line {
 }
 
 impl Line {
-    fn new(console: Console, observed: Observed, job: &str) -> Line {
+    fn new(console: Console, observed: Observed, job: &str, brokers: Option<String>) -> Line {
         let began = Instant::now();
         Line {
             console,
             observed,
             job: job.to_owned(),
+            brokers,
             shown: (began, 0),
             logged: (began, 0),
             phase: "",
@@ -78,6 +81,15 @@ impl Line {
                 "stalled" => tracing::warn!(phase = report.phase, "{}", report.detail),
                 _ => tracing::info!(phase = report.phase, "{}", report.detail),
             }
+        }
+        if report.phase == "starting"
+            && self.observed.metrics().retries("topic") > 0
+            && let Some(brokers) = self.brokers.take()
+        {
+            tracing::warn!(
+                brokers,
+                "the brokers do not answer; if the setting kafka.brokers (--kafka-brokers, KEYFOLD_KAFKA_BROKERS) is right, the job begins when they do"
+            );
         }
         let (records, epochs) = (report.records_committed, report.epochs);
         if self.console.is_live() {
@@ -109,7 +121,7 @@ impl Line {
 
 impl Line {
     fn lag(&self) -> Option<u64> {
-        self.observed.run().and_then(|(_, metrics)| lag(&metrics))
+        lag(self.observed.metrics())
     }
 }
 

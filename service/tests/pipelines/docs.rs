@@ -1,5 +1,6 @@
 //! Every block of YAML in the documentation is a pipeline, or steps of one.
 use crate::support::{environment, load, root};
+use keyfold::operator::BadReason;
 use keyfold_service::yaml::{Kind, Source};
 
 /// What steps of an example are put into.
@@ -103,4 +104,14 @@ fn the_guide_shows_the_files_as_they_are() {
         files += 1;
     }
     assert_eq!((files, shown.len()), (4, 4));
+}
+
+/// Every word that bad records can be counted under is explained; a function of a program that embeds the engine is no pipeline's.
+#[test]
+fn every_reason_of_a_bad_record_is_documented() {
+    let text = std::fs::read_to_string(root().join("docs/pipelines.md")).expect("docs/pipelines.md");
+    let section = text.split("## Bad records").nth(1).expect("a section on bad records");
+    for reason in BadReason::ALL.map(BadReason::label) {
+        assert!(reason == "user" || section.contains(&format!("`{reason}`")), "{reason}");
+    }
 }

@@ -95,7 +95,11 @@ fn dedup_lets_each_order_through_once_in_ten_minutes() {
     let expected = [("o1", 1), ("o2", 3), ("o1", 4)];
     let shown = |(id, n): (&str, u32)| format!(r#"key-{n}={{"order_id":"{id}","customer":"ada","amount":{n}.00}}"#);
     assert_eq!(unique, expected.map(shown));
-    assert_eq!(driver.metrics().expect("runs").bad_records("user"), 1, "the tombstone");
+    assert_eq!(
+        driver.metrics().expect("runs").bad_records("tombstone"),
+        1,
+        "the tombstone"
+    );
     driver.restart().expect("starts");
     epoch(
         &mut driver,
@@ -153,6 +157,6 @@ fn dead_letters_are_kept_with_their_provenance_in_the_same_epoch() {
     assert_eq!(error(0), "division by zero in `amount / parts`");
     assert!(error(1).starts_with("amount: "), "{}", error(1));
     let metrics = driver.metrics().expect("runs");
-    let counts = ["division_by_zero", "decode", "user"].map(|reason| metrics.bad_records(reason));
+    let counts = ["division_by_zero", "decode", "cast"].map(|reason| metrics.bad_records(reason));
     assert_eq!(counts, [1, 1, 1]);
 }

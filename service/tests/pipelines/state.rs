@@ -59,6 +59,39 @@ fn an_aggregate_that_has_changed_is_refused_with_both() {
     }
 }
 
+/// What is kept may have more digits than the column has now, and everything behind relies on the column's: it was taken as it lay. More digits
+/// before the point, and fewer that suffice, change nothing.
+#[test]
+fn a_kept_decimal_is_refused_by_a_column_that_has_no_room_for_it() {
+    let text = |digits: u8, call: &str| {
+        totals(&format!("kept: {call}")).replace("n: int64", &format!("n: 'decimal({digits},2)'"))
+    };
+    let amount = |n: &str| TestRecord::new("k", format!(r#"{{"n":{n}}}"#));
+    for (call, kept) in [("max(n)", "12345.67"), ("last(n)", "1.00"), ("count(DISTINCT n)", "2")] {
+        let mut driver = driver(&text(9, call), &["in", "out"]);
+        driver.start().expect("starts");
+        epoch(&mut driver, "in", [amount("12345.67")]);
+        for digits in [18, 7] {
+            driver.stop().expect("ends well");
+            driver.rebuild(build(&text(digits, call)));
+            driver.start().expect("starts");
+            driver.outputs("out");
+            epoch(&mut driver, "in", [amount("1.00")]);
+            assert_eq!(texts(&driver.outputs("out")), [format!(r#"k={{"kept":{kept}}}"#)]);
+            driver.pipe("in", amount("12345.67")).expect("taken");
+        }
+        driver.stop().expect("ends well");
+        driver.rebuild(build(&text(6, call)));
+        driver.start().expect("starts");
+        driver.pipe("in", amount("1.00")).expect("taken");
+        let error = driver.barrier().expect_err("refused").to_string();
+        assert!(
+            error.contains("more digits than decimal(6,2): give the column the precision"),
+            "{error}"
+        );
+    }
+}
+
 /// Rows of another key would be added to the totals that lie under it: the key's expressions are known like those of the aggregates.
 #[test]
 fn a_key_that_means_something_else_is_refused() {

@@ -1,10 +1,9 @@
 //! A broker in memory under the name of Kafka's connector.
-use keyfold::runtime::StopHandle;
 use keyfold::testing::{MemoryBroker, TestDriver, TestRecord};
 use keyfold_kafka::KafkaConfig;
 use keyfold_service::pipeline::{self, LoadedPipeline, PipelineErrors};
 use keyfold_service::registry::{Connector, Environment, Keys, SinkConnector, SourceConnector};
-use keyfold_service::run::Commits;
+use keyfold_service::run::{Commits, Waiting};
 use keyfold_service::yaml::Source;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +64,7 @@ pub fn build(
     let text = text.to_owned();
     move |broker| {
         let loaded = load(&text, &in_memory(broker)).unwrap_or_else(|e| panic!("{e}"));
-        Ok(loaded.topology(&StopHandle::default()).expect("builds"))
+        Ok(loaded.topology(&Waiting::default()).expect("builds"))
     }
 }
 

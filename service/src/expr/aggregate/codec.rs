@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::accumulator::{Accumulator, Distinct, State};
 use super::call::{Call, Fold};
-use crate::value::{Type, Value};
+use crate::expr::node::pow10;
+use crate::value::{DECIMAL_DIGITS_MAX, Field, Schema, Type, Value};
 
 const VERSION: u32 = 1;
 
@@ -24,7 +25,7 @@ pub(super) fn schema(call: &Call) -> String {
     format!("{name}({})/{VERSION}", stored(&call.argument))
 }
 
-/// The type as far as the bytes depend on it: a decimal may get more digits before the point.
+/// The type as far as the bytes depend on it: a decimal may get more digits before the point, and fewer as long as what is kept has no more.
 fn stored(ty: &Type) -> String {
     match ty {
         Type::Decimal { scale, .. } => format!("decimal:{scale}"),
@@ -67,8 +68,41 @@ pub(super) fn encode(call: &Call, accumulator: &Accumulator, out: &mut Vec<u8>) 
     }
 }
 
-/// None: no encoding of such an accumulator.
-pub(super) fn decode(call: &Call, bytes: &mut &[u8]) -> Option<Accumulator> {
+/// What is no encoding of such an accumulator, in words.
+pub(super) fn decode(call: &Call, bytes: &mut &[u8]) -> Result<Accumulator, String> {
+    let (ty, from) = (&call.argument, *bytes);
+    if let Some(accumulator) = decode_as(call, ty, bytes) {
+        return Ok(accumulator);
+    }
+    // Everything behind relies on the digits that a type has room for.
+    Err(match decode_as(call, &widest(ty), &mut { from }) {
+        Some(_) => {
+            format!("a value that was kept has more digits than {ty}: give the column the precision that it had")
+        }
+        None => format!("no accumulator of {}", schema(call)),
+    })
+}
+
+/// The type with as many digits as decimals can have.
+fn widest(ty: &Type) -> Type {
+    match ty {
+        Type::Decimal { scale, .. } => Type::Decimal {
+            precision: DECIMAL_DIGITS_MAX,
+            scale: *scale,
+        },
+        Type::Array(element) => Type::Array(Arc::new(widest(element))),
+        Type::Struct(schema) => {
+            let field = |field: &Field| Field {
+                name: field.name.clone(),
+                ty: widest(&field.ty),
+            };
+            Type::Struct(Arc::new(Schema::new(schema.fields().iter().map(field).collect())))
+        }
+        ty => ty.clone(),
+    }
+}
+
+fn decode_as(call: &Call, ty: &Type, bytes: &mut &[u8]) -> Option<Accumulator> {
     let state = match call.start().0 {
         State::Count(_) => State::Count(count(bytes)?),
         State::Sum(_) => State::Sum(match flag(bytes)? {
@@ -87,8 +121,8 @@ pub(super) fn decode(call: &Call, bytes: &mut &[u8]) -> Option<Accumulator> {
             sum: f64::from_be_bytes(take(bytes)?),
             count: count(bytes)?,
         },
-        State::Kept(_) => State::Kept(decode_value(&call.argument, bytes)?),
-        State::Distinct(_) => State::Distinct(decode_distinct(&call.argument, bytes)?),
+        State::Kept(_) => State::Kept(decode_value(ty, bytes)?),
+        State::Distinct(_) => State::Distinct(decode_distinct(ty, bytes)?),
     };
     Some(Accumulator(state))
 }
@@ -162,7 +196,12 @@ fn decode_value(ty: &Type, bytes: &mut &[u8]) -> Option<Value> {
     Some(match ty {
         Type::Bool => Value::Bool(flag(bytes)?),
         Type::Int => Value::Int(i64::from_be_bytes(take(bytes)?)),
-        Type::Decimal { .. } => Value::Decimal(i64::from_be_bytes(take(bytes)?)),
+        Type::Decimal { precision, .. } => {
+            let unscaled = i64::from_be_bytes(take(bytes)?);
+            // The column may have had a larger precision when the value was kept.
+            let fits = unscaled.unsigned_abs() < pow10(*precision).unsigned_abs();
+            Value::Decimal(fits.then_some(unscaled)?)
+        }
         Type::Timestamp => Value::Timestamp(i64::from_be_bytes(take(bytes)?)),
         Type::Float => Value::Float(f64::from_be_bytes(take(bytes)?)),
         Type::String => Value::String(Arc::from(std::str::from_utf8(decode_bytes(bytes)?).ok()?)),

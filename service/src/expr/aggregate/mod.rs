@@ -137,7 +137,7 @@ impl Aggregate {
     /// # Errors
     /// The bytes are none of [`Aggregate::encode`] under the same [`Aggregate::state_schema`].
     pub fn decode(&self, bytes: &mut &[u8]) -> Result<Accumulator, String> {
-        codec::decode(&self.inner.call, bytes).ok_or_else(|| format!("no accumulator of {}", self.state_schema()))
+        codec::decode(&self.inner.call, bytes)
     }
 }
 

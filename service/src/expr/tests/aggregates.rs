@@ -120,7 +120,7 @@ fn aggregates_leave_out_null_as_sql_does() {
 fn refuses(aggregate: &Aggregate, accumulator: &mut Accumulator, value: Value, reason: &str) {
     let before = accumulator.clone();
     let error = aggregate.add(accumulator, &Row(vec![value])).unwrap_err();
-    assert_eq!(error.reason(), reason, "{error}");
+    assert_eq!(error.reason().label(), reason, "{error}");
     assert_eq!(*accumulator, before);
 }
 
@@ -201,7 +201,8 @@ fn an_accumulator_of_another_aggregate_is_refused() {
     assert_eq!(
         sum.change(&count.start(), &Row(vec![Value::Int(5)]))
             .unwrap_err()
-            .reason(),
+            .reason()
+            .label(),
         "type_mismatch"
     );
 }

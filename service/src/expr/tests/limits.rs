@@ -100,7 +100,7 @@ fn over_text(expr: &str, value: &str) -> Result<Value, String> {
     let schema = Schema::new(vec![super::field("t", Type::String)]);
     let expr = Expr::compile(expr, &schema).unwrap();
     expr.eval(&Row(vec![text(value)]))
-        .map_err(|error| error.reason().to_owned())
+        .map_err(|error| error.reason().label().to_owned())
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_row_that_is_not_of_the_schema_is_an_error_and_no_panic() {
     ] {
         let expr = Expr::compile(expr, &schema()).unwrap();
         let row = Row(vec![wrong; schema().len()]);
-        assert_eq!(expr.eval(&row).unwrap_err().reason(), "type_mismatch");
+        assert_eq!(expr.eval(&row).unwrap_err().reason().label(), "type_mismatch");
         // Missing fields are NULL.
         assert_eq!(expr.eval(&Row::default()).unwrap(), Value::Null);
     }

@@ -126,7 +126,7 @@ fn refused(expr: &str, error: &super::ExprError) -> String {
 
 fn failed(error: &EvalError) -> String {
     assert!(error.text().get(error.span()).is_some(), "the span lies in the text");
-    format!("{}: {error}", error.reason())
+    format!("{}: {error}", error.reason().label())
 }
 
 /// A value as one would write it.

@@ -10,7 +10,7 @@ fn eval(text: &str, fields: Vec<(&str, Type, Value)>) -> Result<(Value, Type), &
     let row = Row(fields.into_iter().map(|(_, _, value)| value).collect());
     match expr.eval(&row) {
         Ok(value) => Ok((value, expr.ty().clone())),
-        Err(error) => Err(error.reason()),
+        Err(error) => Err(error.reason().label()),
     }
 }
 

@@ -75,10 +75,11 @@ impl<'y> Planner<'_, 'y> {
             || read
                 .iter()
                 .any(|(source, _)| source.connector.commits == Commits::Kafka);
-        for out in outgoing(spec, sources, steps, sinks) {
+        let all = outgoing(spec, sources, steps, sinks);
+        for out in &all {
             out.check(sources, reads_kafka, self.report);
         }
-        directories(spec, sinks, self.report);
+        directories(&all, self.report);
     }
 }
 
@@ -114,6 +115,8 @@ struct Outgoing<'a, 'y> {
     at: &'y Node,
     connector: &'a SinkConnector,
     allow_loop: bool,
+    /// Of dead letters.
+    letters: bool,
 }
 
 impl<'a, 'y> Outgoing<'a, 'y> {
@@ -130,6 +133,7 @@ impl<'a, 'y> Outgoing<'a, 'y> {
             at: spec.at,
             connector,
             allow_loop: false,
+            letters: true,
         })
     }
 
@@ -184,22 +188,27 @@ fn outgoing<'a, 'y>(
             at: spec.id,
             connector: &sink.connector,
             allow_loop: spec.allow_loop,
+            letters: false,
         }));
     }
     all
 }
 
-/// A directory keeps the sequences of one sink.
-fn directories(spec: &Spec<'_>, sinks: &[Option<SinkPlan>], report: &mut Report<'_>) {
-    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
-    for (sink, spec) in sinks.iter().zip(&spec.sinks) {
-        let Some(sink) = sink.as_ref().filter(|sink| sink.connector.commits == Commits::Store) else {
+/// A directory keeps the sequences of one sink, or of the dead letters of whoever names it.
+fn directories(all: &[Outgoing<'_, '_>], report: &mut Report<'_>) {
+    let mut seen: BTreeMap<&str, &Outgoing<'_, '_>> = BTreeMap::new();
+    for out in all.iter().filter(|out| out.connector.commits == Commits::Store) {
+        let (subject, describe) = (&out.subject, &out.connector.describe);
+        let Some(other) = seen.get(describe.as_str()) else {
+            seen.insert(describe, out);
             continue;
         };
-        let describe = &sink.connector.describe;
-        if let Some(other) = seen.insert(describe, &sink.id) {
-            let message = format!("sink {}: {describe} belongs to sink {other} already", sink.id);
-            report.at(spec.id, message, "give each sink a directory of its own");
-        }
+        let taken = match (other.letters, out.letters) {
+            (true, true) => continue,
+            (true, false) => format!("takes the dead letters of {} already", other.subject),
+            (false, _) => format!("belongs to {} already", other.subject),
+        };
+        let help = "give each sink, and dead letters, a directory of their own";
+        report.at(out.at, format!("{subject}: {describe} {taken}"), help);
     }
 }

@@ -8,6 +8,9 @@ use keyfold::types::codec::CodecError;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// What the schema of an aggregate's state begins with; its parts follow, with `; ` between them.
+pub(crate) const AGGREGATES_SCHEMA: &str = "aggregates/1 ";
+
 /// The accumulators of a key, in the order of the calls.
 #[derive(Clone)]
 pub struct Totals(Box<[Accumulator]>);
@@ -117,7 +120,7 @@ impl Codec<Totals> for TotalsCodec {
             format!("{name}: {} as {}", without_spaces(call.text()), call.state_schema())
         };
         let all: Vec<String> = self.calls.iter().map(each).collect();
-        format!("aggregates/1 {}", all.join("; "))
+        format!("{AGGREGATES_SCHEMA}{}", all.join("; "))
     }
 }
 

@@ -6,6 +6,7 @@ use super::aggregate::{Folding, TotalsCodec};
 use super::decode::{RowDecoder, is_tombstone};
 use super::dedup::Dedup;
 use super::key_bytes;
+use super::refused;
 use super::rows::{chosen, elements, mapped, selected, widened};
 use super::stream::Rows;
 use crate::expr::Expr;
@@ -14,8 +15,9 @@ use crate::pipeline::plan::{
     AggregatePlan, Exchange, Input, KeyPlan, Plan, Policy, SinkPlan, SourcePlan, StepPlan, Verb,
 };
 use crate::pipeline::spec::{Emit, SEPARATOR};
+use crate::run::Waiting;
 use crate::value::Row;
-use keyfold::runtime::StopHandle;
+use keyfold::operator::BadReason;
 use keyfold::topology::{BadRecords, DeadLetters, Job, KeyedStream, SourceOptions, Target, Topology};
 use std::collections::BTreeMap;
 
@@ -26,10 +28,10 @@ const STAGE: &str = "pipeline";
 pub type BuildError = String;
 
 /// The topology of a plan. Targets may be asked about, until a stop is asked for.
-pub fn topology(plan: &Plan, stop: &StopHandle) -> Result<Topology, BuildError> {
+pub fn topology(plan: &Plan, waiting: &Waiting) -> Result<Topology, BuildError> {
     let mut builder = Builder {
         job: Job::new(&plan.job),
-        stop,
+        waiting,
         ports: BTreeMap::new(),
         letters: BTreeMap::new(),
     };
@@ -48,7 +50,7 @@ pub fn topology(plan: &Plan, stop: &StopHandle) -> Result<Topology, BuildError> 
 
 struct Builder<'s> {
     job: Job,
-    stop: &'s StopHandle,
+    waiting: &'s Waiting,
     ports: BTreeMap<Port, Rows>,
     /// Sinks of dead letters by what they are, so that those who name the same share it.
     letters: BTreeMap<String, DeadLetters>,
@@ -71,7 +73,7 @@ impl Builder<'_> {
         if plan.skip_tombstones {
             let id = part(&plan.id, "tombstones");
             rows = rows.filter(&id, |row| match is_tombstone(row) {
-                true => Err("a record without a value".into()),
+                true => Err(refused(BadReason::Tombstone, "a record without a value")),
                 false => Ok(true),
             });
             self.job.on_bad_records(&id, BadRecords::Skip);
@@ -173,7 +175,7 @@ impl Builder<'_> {
     }
 
     fn target(&self, id: &str, make: &crate::registry::MakeTarget) -> Result<Target, BuildError> {
-        make(self.stop).map_err(|e| format!("{id}: {e}"))
+        make(self.waiting).map_err(|e| format!("{id}: {e}"))
     }
 
     fn policy(&mut self, id: &str, policy: &Policy) -> Result<BadRecords, BuildError> {

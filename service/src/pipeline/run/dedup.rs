@@ -1,7 +1,8 @@
 //! Drops rows of a key that was seen a short time ago, by event time.
+use super::refused;
 use crate::value::Row;
 use keyfold::operator::process::ProcessError;
-use keyfold::operator::{KeyedProcess, ProcessContext, StateScope, ValueState};
+use keyfold::operator::{BadReason, KeyedProcess, ProcessContext, StateScope, ValueState};
 use keyfold::types::TimestampMs;
 use keyfold::types::codec::LongBe;
 use std::time::Duration;
@@ -30,7 +31,7 @@ impl KeyedProcess<Row, Row> for Dedup {
         let now = context.timestamp();
         if now < 0 {
             let message = "the record has no timestamp, and dedup goes by it: give the source one, for files with `timestamp_field`";
-            return Err(message.into());
+            return Err(refused(BadReason::Timestamp, message).into());
         }
         let seen = self.seen.get()?;
         if seen.is_some_and(|seen| (now - seen).abs() < self.within_ms) {

@@ -3,10 +3,11 @@
 //! One column: a string as UTF-8; int64, timestamp (milliseconds) and decimal (unscaled) as 8 bytes, big-endian, as Java's LongSerializer
 //! writes them; bytes as they are; bool and float64 as their JSON text. Several columns: a compact JSON array.
 use super::aggregate::without_spaces;
+use super::refused;
 use crate::value::{Row, Type, Value, write_decimal, write_timestamp};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use keyfold::operator::Refused;
+use keyfold::operator::{BadReason, Refused};
 
 /// Appends the key of a row; false when a part of it is NULL.
 pub fn write(row: &Row, columns: &[(usize, Type)], out: &mut Vec<u8>) -> Result<bool, Refused> {
@@ -40,13 +41,13 @@ fn one(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<bool, Refused> {
 
 /// Appends a value as JSON, as in a value that a sink writes.
 fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
-    let refuse = |e: serde_json::Error| Refused::from(format!("the key: {e}"));
+    let refuse = |e: serde_json::Error| refused(BadReason::Encode, format!("the key: {e}"));
     match value {
         Value::Bool(b) => serde_json::to_writer(out, b).map_err(refuse),
         Value::Int(n) => serde_json::to_writer(out, n).map_err(refuse),
         // The two zeros are equal.
         Value::Float(f) if f.is_finite() => serde_json::to_writer(out, &(f + 0.0)).map_err(refuse),
-        Value::Float(f) => Err(Refused::from(format!("the key: {f} has no JSON text"))),
+        Value::Float(f) => Err(refused(BadReason::Encode, format!("the key: {f} has no JSON text"))),
         Value::String(text) => serde_json::to_writer(out, &**text).map_err(refuse),
         Value::Bytes(bytes) => serde_json::to_writer(out, &STANDARD.encode(bytes)).map_err(refuse),
         Value::Decimal(n) => {
@@ -61,14 +62,17 @@ fn json(value: &Value, ty: &Type, out: &mut Vec<u8>) -> Result<(), Refused> {
         Value::Timestamp(ms) => {
             out.push(b'"');
             if !write_timestamp(*ms, out) {
-                return Err(Refused::from(format!(
-                    "the key: the timestamp {ms} is not in the years 0 to 9999"
-                )));
+                return Err(refused(
+                    BadReason::Encode,
+                    format!("the key: the timestamp {ms} is not in the years 0 to 9999"),
+                ));
             }
             out.push(b'"');
             Ok(())
         }
-        Value::Null | Value::Array(_) | Value::Struct(_) => Err(Refused::from("the key: a value that is no key")),
+        Value::Null | Value::Array(_) | Value::Struct(_) => {
+            Err(refused(BadReason::Encode, "the key: a value that is no key"))
+        }
     }
 }
 

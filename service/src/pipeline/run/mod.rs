@@ -10,22 +10,21 @@ mod key_bytes;
 mod rows;
 mod stream;
 
+pub(crate) use aggregate::AGGREGATES_SCHEMA;
 pub(super) use build::topology;
 
 use crate::expr::EvalError;
 use keyfold::operator::{BadReason, Refused};
 
 impl From<EvalError> for Refused {
-    /// The reason is one of the engine's, which are what counters are labelled with.
     fn from(error: EvalError) -> Refused {
-        let reason = match error.reason() {
-            "overflow" => BadReason::Overflow,
-            "division_by_zero" => BadReason::DivisionByZero,
-            _ => BadReason::User,
-        };
-        Refused {
-            reason,
-            message: error.to_string(),
-        }
+        refused(error.reason(), error.to_string())
+    }
+}
+
+fn refused(reason: BadReason, message: impl Into<String>) -> Refused {
+    Refused {
+        reason,
+        message: message.into(),
     }
 }

@@ -1,8 +1,9 @@
 //! What steps do to a row.
+use super::refused;
 use crate::expr::Expr;
 use crate::pipeline::plan::Column;
 use crate::value::{Row, Value};
-use keyfold::operator::Refused;
+use keyfold::operator::{BadReason, Refused};
 
 /// Bytes that the rows of one record may take together. More would lie in memory, and in one transaction, at once.
 const ELEMENTS_MAX: usize = 64 << 20;
@@ -52,11 +53,12 @@ pub fn elements(
     let repeated: usize = keep.iter().map(|i| row.get(*i).weight()).sum();
     let all = repeated.saturating_mul(elements.len());
     if all > ELEMENTS_MAX {
-        return Err(Refused::from(format!(
+        let message = format!(
             "{} elements, each with {repeated} bytes of other columns, are more than {} MiB of rows; drop columns with a map before",
             elements.len(),
             ELEMENTS_MAX >> 20
-        )));
+        );
+        return Err(refused(BadReason::TooLong, message));
     }
     for element in elements.iter() {
         let mut made = Vec::with_capacity(keep.len() + 1);

@@ -1,0 +1,123 @@
+//! The program while no broker is there: it waits, and whoever looks at it sees that it does, and why.
+use keyfold_e2e::broker::free_port;
+use keyfold_e2e::guard::die_with_parent;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// With or without a sink that is a topic: its source is looked for elsewhere than its sink.
+fn pipeline(sink: &str) -> String {
+    format!(
+        "job: away\nsources: {{ orders: {{ connector: kafka, topic: orders, value: string }} }}\n\
+         sinks: {{ totals: {{ {sink}, value: json }} }}\n"
+    )
+}
+
+struct Program {
+    child: Child,
+    address: String,
+    dir: tempfile::TempDir,
+}
+
+impl Program {
+    fn start(sink: &str) -> Program {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("pipeline.yaml");
+        std::fs::write(&path, pipeline(sink)).expect("written");
+        let log = std::fs::File::create(dir.path().join("log")).expect("a log");
+        let port = || free_port().expect("a port");
+        let (address, broker) = (format!("127.0.0.1:{}", port()), format!("127.0.0.1:{}", port()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keyfold"));
+        command
+            .args(["run", "--kafka-brokers", &broker, "--http-listen", &address])
+            .arg(&path)
+            .env("KEYFOLD_STATE_DIR", dir.path().join("state"))
+            .env("KEYFOLD_CHECKPOINT_DIR", dir.path().join("checkpoints"))
+            .stdout(Stdio::null())
+            .stderr(log);
+        die_with_parent(&mut command);
+        let child = command.spawn().expect("started");
+        Program { child, address, dir }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn until(&self, path: &str, parts: &[&str]) -> String {
+        let began = Instant::now();
+        loop {
+            let answer = get(&self.address, path).unwrap_or_default();
+            if parts.iter().all(|part| answer.contains(part)) {
+                return answer;
+            }
+            let late = began.elapsed() > PATIENCE;
+            assert!(!late, "no {parts:?} in {answer}\nthe log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// `/metrics` was empty, with status 200, until the brokers had been there once, so that no rule could tell of a job that does not begin.
+#[test]
+fn a_start_that_waits_for_its_brokers_has_metrics_and_says_what_for() {
+    for (sink, why) in [
+        (
+            "connector: kafka, topic: totals",
+            "starting: waiting for the output topic totals: ",
+        ),
+        (
+            "connector: files, dir: out",
+            "starting: the job's topics were looked for",
+        ),
+    ] {
+        let mut program = Program::start(sink);
+        program.until("/health/ready", &["503", "\"phase\":\"starting\"", why]);
+        let metrics = program.until(
+            "/metrics",
+            &["keyfold_phase{phase=\"starting\"} 1\n", "keyfold_build_info"],
+        );
+        let retries = |line: &str| {
+            let count = line.strip_prefix("keyfold_retries_total{step=\"topic\"} ")?;
+            count.parse::<f64>().ok()
+        };
+        let retries = metrics.lines().find_map(retries);
+        assert!(retries >= Some(1.0), "{metrics}");
+        // The rule KeyfoldRetrying.
+        assert!(!metrics.contains("keyfold_backoff_seconds 0\n"), "{metrics}");
+        let began = Instant::now();
+        while !program.log().contains("--kafka-brokers") {
+            assert!(began.elapsed() < PATIENCE, "{}", program.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let asked = Command::new("kill").arg(program.child.id().to_string()).status();
+        assert!(asked.expect("kill").success());
+        let status = program.child.wait().expect("ended");
+        assert_eq!(
+            status.code(),
+            Some(if sink.contains("kafka") { 0 } else { 1 }),
+            "{}",
+            program.log()
+        );
+    }
+}
