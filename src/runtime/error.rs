@@ -74,13 +74,18 @@ pub enum RuntimeError {
 
 impl RuntimeError {
     /// Whether it is this machine that does not do, as with a full disk: another one may.
-    pub(super) fn is_of_machine(&self) -> bool {
+    fn is_of_machine(&self) -> bool {
         let spilled =
             |error: &LaneError| matches!(error, LaneError::Spill(_) | LaneError::State(StateError::Io { .. }));
         match self {
             RuntimeError::Lane { error, .. } => spilled(error),
             error => error.may_pass_in_place(),
         }
+    }
+
+    /// Whether a restart would fail as well: it is for somebody to act, or for another machine to go on.
+    pub(super) fn lasts(&self) -> bool {
+        self.is_of_machine() || self.exit_code() == ExitCode::CannotGoOn
     }
 
     /// Whether there may be room on the disk again, and then everything is as before once the local copies are opened anew.

@@ -383,6 +383,21 @@ fn ep_6_a_shard_whose_pointer_is_lost_is_refused() {
     assert!(error.to_string().contains("no offset is committed"), "{error}");
 }
 
+/// They are lost under an instance that runs, and it finds out with its next assignment.
+#[test]
+fn ep_6_a_shard_whose_pointer_is_lost_between_two_assignments_is_refused() {
+    let mut cluster = Cluster::new();
+    let instance = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    cluster.broker.lose_offsets(SUMS);
+    cluster.broker.expire_member(SUMS, "a");
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("no offset is committed"), "{error}");
+    assert!(cluster.broker.group(SUMS).members.is_empty(), "it has left");
+}
+
 /// A user's function that does not return kept its shards for ever: calls of the client went on, so the group took the instance for
 /// alive. Without a sign of life from the lanes the group is not polled any more, and others take over; records are not lost with it.
 #[test]

@@ -15,4 +15,6 @@ pub use publish::{
     Claim, CommitPermit, InDoubt, PublishFacts, SLOW, Verdict, after_unknown, may_publish, needs_new_session,
 };
 pub use refusal::Refusal;
-pub use start::{Expected, Identity, Start, StartFacts, check_object, check_origin, check_positions, decide_start};
+pub use start::{
+    Expected, Identity, Start, StartFacts, check_object, check_origin, check_positions, decide_start, named_epochs,
+};

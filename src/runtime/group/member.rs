@@ -121,11 +121,14 @@ impl Keeper {
                 "keeping the membership of the group panicked".to_owned(),
             ))
         };
+        let mut leave = false;
         if let Err(error) = kept.unwrap_or_else(panicked) {
+            // Exit 13: nobody is going to come back for the partitions.
+            leave = matches!(error, MembershipError::Fatal(_));
             self.signals.fail();
             self.tell(Decision::Failed(error));
         }
-        self.membership.close(self.leave.load(Ordering::SeqCst));
+        self.membership.close(leave || self.leave.load(Ordering::SeqCst));
     }
 
     fn closing(&self) -> bool {

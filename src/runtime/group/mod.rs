@@ -9,6 +9,7 @@
 //! member's thread:  join, poll ---- Assigned ---+            +---- TakenBack, and its time -----> release
 //! driver:                                       +-> hold: pointers -> restore -> [records flow] -> last epoch, or dropped
 //! ```
+mod fits;
 mod hold;
 mod member;
 mod settle;
@@ -141,6 +142,11 @@ pub(super) fn run(
         return Err(RuntimeError::CannotGoOn("this runtime has run".to_owned()));
     };
     let mut driver = start::driver(runtime, prepared, log, instance);
+    if let Err(error) = fits::check(runtime, prepared, &mut driver) {
+        runtime.enter(Phase::Stopped);
+        driver.log.close();
+        return Err(error);
+    }
     let limits = (runtime.config.revoke_budget, runtime.config.stall_after);
     let member = Member::start(membership, &signals, limits, runtime.metrics.clone())?;
     let result = Holder {
@@ -154,11 +160,11 @@ pub(super) fn run(
     .until_stopped();
     runtime.enter(Phase::Stopped);
     driver.log.close();
-    // After most failures the partitions are wanted back by the restart that follows. One on a disk that is full would only keep them, again
-    // and again, from those who have room.
+    // After other failures the partitions are wanted back by the restart that follows. One that fails like this run would only keep them,
+    // again and again, from those who can go on.
     let leave = match &result {
         Ok(()) => runtime.config.leave_group,
-        Err(error) => error.is_of_machine(),
+        Err(error) => error.lasts(),
     };
     member.close(leave);
     result

@@ -1,20 +1,10 @@
 //! Stops with and without leaving, and an instance that hangs.
 use std::time::Duration;
 
-use keyfold_e2e::{Broker, Worker, WorkerOptions};
+use keyfold_e2e::{Broker, Worker};
 
-use crate::members::{assignments, options, set, start_with, until_it_owns};
+use crate::members::{ENDLESS_MS, assignments, options, patient, set, start_with, until_it_owns};
 use crate::scene::{LONG, Scene, ended, until_it_commits};
-
-/// Nobody waits for the end of such a session in a test.
-const ENDLESS_MS: u64 = 300_000;
-
-fn patient(scene: &Scene, who: &str) -> WorkerOptions {
-    let mut options = options(scene, who, "");
-    set(&mut options, "--session-timeout-ms", ENDLESS_MS);
-    set(&mut options, "--max-poll-interval-ms", ENDLESS_MS);
-    options
-}
 
 fn stopped(worker: &mut Worker) {
     worker.signal(libc::SIGTERM).expect("alive");

@@ -9,5 +9,6 @@ mod ep_7_former;
 mod ep_7_undecided;
 mod members;
 mod misplaced;
+mod refused;
 
 use keyfold_e2e::scene;

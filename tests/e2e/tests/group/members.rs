@@ -22,6 +22,17 @@ pub fn options(scene: &Scene, who: &str, faults: &str) -> WorkerOptions {
     options
 }
 
+/// Nobody waits for the end of such a session in a test.
+pub const ENDLESS_MS: u64 = 300_000;
+
+/// As [`options`], with a session and a poll interval that do not end.
+pub fn patient(scene: &Scene, who: &str) -> WorkerOptions {
+    let mut options = options(scene, who, "");
+    set(&mut options, "--session-timeout-ms", ENDLESS_MS);
+    set(&mut options, "--max-poll-interval-ms", ENDLESS_MS);
+    options
+}
+
 pub fn set(options: &mut WorkerOptions, flag: &str, value: u64) {
     if let Some(at) = options.more.iter().position(|have| have == flag) {
         options.more.drain(at..at + 2);
