@@ -5,6 +5,7 @@ use super::progress::StopHandle;
 use crate::telemetry::Metrics;
 use crate::types::Clock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
@@ -26,6 +27,8 @@ pub struct Patience {
     pub group: Option<Arc<Signals>>,
     /// Whether a try is a sign of life of the driver; not beside it.
     pub of_driver: bool,
+    /// Set when nobody waits for what is tried any more; None where somebody always does.
+    pub over: Option<Arc<AtomicBool>>,
 }
 
 /// One retry loop.
@@ -56,6 +59,9 @@ impl Patience {
     pub fn still_owned(&self, step: &str) -> Result<(), RuntimeError> {
         if self.group.as_ref().is_some_and(|group| group.over()) {
             return Err(RuntimeError::AssignmentLost(format!("taken back {step}")));
+        }
+        if self.over.as_ref().is_some_and(|over| over.load(Ordering::SeqCst)) {
+            return Err(RuntimeError::AssignmentLost(format!("nobody waits for it {step}")));
         }
         Ok(())
     }

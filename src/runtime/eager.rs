@@ -311,6 +311,7 @@ mod tests {
             metrics: Metrics::new(),
             group: None,
             of_driver: true,
+            over: None,
         };
         let lane = eager.frames.clone();
         let filling = std::thread::spawn(move || while lane.send(frames()).is_ok() {});

@@ -14,7 +14,7 @@ impl PatientStore {
         PatientStore { store, patience }
     }
 
-    /// The error is returned when it does not pass by itself, or when a stop would not wait any longer.
+    /// The error is returned when it does not pass by itself, when a stop would not wait any longer, or when nobody waits for it.
     fn again<T>(&self, read: impl Fn(&dyn Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut backoff = self.patience.backoff("read");
         loop {

@@ -20,8 +20,8 @@ const PIECES_PER_REFUSAL: u64 = 16;
 const MEMBER_FENCE_WATCH: Duration = Duration::from_millis(2500);
 
 /// How long one read of an epoch's pointers waits until they are stable. Longer would be silence for the group, which takes an instance that
-/// gives no sign of life for one that hangs; shorter would ask a slow coordinator again and again.
-const READ_NAMED: Duration = Duration::from_secs(10);
+/// gives no sign of life for one that hangs, with what the next try waits as well; shorter would ask a slow coordinator again and again.
+const READ_NAMED: Duration = Duration::from_secs(5);
 
 /// The step at which an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::checkpoint::protocol::{
     Expected, Identity, SpareDecision, SpareFacts, Start, StartFacts, check_object, check_positions, decide_start,
     spare,
 };
-use crate::checkpoint::store::Layout;
+use crate::checkpoint::store::{Layout, Store};
 use crate::operator::states::StateDecl;
 use crate::sink::{Committed, Log, OutboxSink};
 use crate::source::{Membership, SourceError};
@@ -38,6 +38,8 @@ pub(super) struct Prepared {
     pub groups: KeyGroups,
     pub topics: Vec<TopicInfo>,
     pub layout: Layout,
+    /// As it was given, without the patience of the run's.
+    pub store: Arc<dyn Store>,
     pub identity: Identity,
     pub backends: Arc<dyn BackendFactory>,
     pub instance: Option<Instance>,
@@ -61,7 +63,8 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         of_driver,
         ..patience(runtime)
     };
-    runtime.store = Arc::new(PatientStore::new(runtime.store.clone(), patience_of_reads));
+    let store = runtime.store.clone();
+    runtime.store = Arc::new(PatientStore::new(store.clone(), patience_of_reads));
     let topics = topics(runtime)?;
     let name = group::prepare(runtime, &instance, &topics)?;
     let config = runtime.config.clone();
@@ -108,6 +111,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
         groups,
         topics,
         layout,
+        store,
         identity,
         backends,
         instance: Some(instance),
@@ -192,6 +196,7 @@ pub(super) fn patience(runtime: &Runtime) -> Patience {
         metrics: runtime.metrics.clone(),
         group: runtime.group.signals(),
         of_driver: true,
+        over: None,
     }
 }
 
@@ -300,7 +305,9 @@ pub(super) fn expiry(groups: KeyGroups, declared: &[StateDecl], known: &[StateIn
 fn refuse_members(prepared: &Prepared, driver: &mut CommitDriver) -> Result<(), RuntimeError> {
     if driver.group_has_members()? {
         return Err(RuntimeError::CannotGoOn(format!(
-            "the consumer group {}.{} has members: stop its consumers, single mode owns all partitions",
+            "the consumer group {}.{} has members, and single mode owns all partitions: stop its consumers. One that was killed, or stopped \
+             without leaving, stays a member until its session timeout is over: wait for that and start again; an instance of this job leaves \
+             with its stop under leave_group (--leave-group)",
             prepared.layout.job(),
             prepared.layout.stage()
         )));

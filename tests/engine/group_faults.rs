@@ -1,6 +1,7 @@
 //! What goes wrong inside of an instance of group mode: its local copies, and its threads.
 use crate::group::{Cluster, Instance, eventually};
 use crate::support::SUMS;
+use keyfold::checkpoint::store::MemoryStore;
 use keyfold::runtime::{ExitCode, MembershipFactory};
 use keyfold::sink::LogErrorKind;
 use keyfold::source::{GroupEvent, Membership, MembershipError};
@@ -86,6 +87,45 @@ fn a_panic_in_a_restore_of_group_mode_ends_the_run_and_names_the_shard() {
         text.contains("restoring shard ") && text.contains(" panicked"),
         "{text}"
     );
+    assert!(
+        cluster.broker.group(SUMS).members.is_empty(),
+        "nobody is kept waiting for it"
+    );
+}
+
+/// A hold that ended by an error waited for its restorers, and those for a store that stayed away: exit 13 came when the store did.
+#[test]
+fn a_hold_that_ends_by_an_error_does_not_wait_for_a_store_that_stays_away() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    let process = &instance.process;
+    // Two shards are settled and wait for the store; then reading the other pointers ends the hold.
+    process.fault(Call::Committed, 1, Fault::Fail(LogErrorKind::Retriable));
+    process.fault(Call::Committed, 3, Fault::Panic);
+    for k in 1..=1000 {
+        process.fault(Call::Read, k, Fault::Fail(LogErrorKind::Retriable));
+    }
+    cluster.broker.expire_member(SUMS, "a");
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("reading the pointers panicked"), "{error}");
+}
+
+/// An instance with another checkpoint store joined the group, took half of the partitions from the others, and only then found out.
+#[test]
+fn an_instance_of_another_store_is_refused_before_the_group_is_joined() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    let store = std::mem::replace(&mut cluster.store, MemoryStore::new(8));
+    let error = Cluster::failed(cluster.start("b", ""));
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    assert!(error.to_string().contains("leads into store"), "{error}");
+    assert_eq!(instance.metrics.rebalances(), 0);
+    cluster.store = store;
+    cluster.add(2);
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(instance);
 }
 
 /// The state directory of `a`, on a disk without room for this file.

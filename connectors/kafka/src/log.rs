@@ -2,6 +2,11 @@
 //!
 //! One thread drives it. A session is a transactional producer; the pointers are read by a consumer of its own, which needs no session.
 //! Delivery reports come by callback, not by event, so that commit and abort serve them themselves and never wait for another thread.
+mod opening;
+#[cfg(test)]
+mod tests;
+
+use self::opening::Opening;
 use crate::config::KafkaConfig;
 use crate::eager::KafkaEagerSender;
 use crate::error::{METADATA_REMEDY, UNDECIDED, log_error, member_transaction_error, read_error, transaction_error};
@@ -21,10 +26,6 @@ use std::time::{Duration, Instant};
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// One question to a group's coordinator. While it moves, the next client gets the answer: longer would wait for the one that is gone.
 const MEMBERS_WITHIN: Duration = Duration::from_secs(5);
-/// One try of `init_transactions`, which can be resumed.
-const INIT_STEP: Duration = Duration::from_secs(5);
-/// How long a new client may take to reach a broker before it is asked for a session all the same.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 /// First and longest wait between two tries.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -38,6 +39,8 @@ pub struct KafkaLog {
     targets: Targets,
     transaction_timeout: Duration,
     session: Option<Session>,
+    /// The session that is being opened; see [`opening`].
+    opening: Option<Opening<Sender>>,
     pointers: Option<Client>,
     group_mode: Option<GroupMode>,
     /// What waits in the producer that outputs go to.
@@ -55,6 +58,8 @@ struct GroupMode {
     any_partition: Vec<(String, i32)>,
     /// Whether an owner in single mode may still hold the stage.
     single_may_live: bool,
+    /// The session that ends it, while it is being opened.
+    fencing: Option<Opening<Client>>,
 }
 
 struct Session {
@@ -102,6 +107,7 @@ impl KafkaLog {
             targets: targets.into_iter().map(Some).collect(),
             transaction_timeout,
             session: None,
+            opening: None,
             pointers: None,
             group_mode: None,
             queue: QueueGauge::default(),
@@ -128,6 +134,7 @@ impl KafkaLog {
             member: None,
             any_partition: stage.partitions.iter().take(1).cloned().collect(),
             single_may_live: true,
+            fencing: None,
         });
         log.targets.clone_from(&stage.targets);
         log.config.output_queue_budget(stage.producer_bytes);
@@ -212,27 +219,6 @@ impl KafkaLog {
         }
     }
 
-    /// Ends an owner in single mode, once: it commits with generation -1, which a classic group accepts in a transaction even when it has
-    /// members, so no generation keeps it out. Its transactional id does. Two instances that do so at once may fence each other here, and
-    /// either way nobody else is left.
-    fn fence_single_owner(&mut self) -> Result<(), LogError> {
-        let (id, timeout) = (self.group.clone(), self.transaction_timeout);
-        if !self.group_mode.as_ref().is_some_and(|m| m.single_may_live) {
-            return Ok(());
-        }
-        let properties = self.config.transactional_properties(&id, timeout, usize::MAX);
-        let made = |f: Failure| log_error(LogErrorKind::Fatal, "make a kafka producer", &f.text);
-        let client = Client::new(Kind::Producer, &properties).map_err(made)?;
-        match self.init(&client, &id) {
-            Err(error) if error.kind != LogErrorKind::Fenced => return Err(error),
-            _ => {}
-        }
-        if let Some(mode) = &mut self.group_mode {
-            mode.single_may_live = false;
-        }
-        Ok(())
-    }
-
     /// As whom offsets are sent. What a group would accept without a look never goes out for a member (EP-7).
     fn sent_as(&self) -> Result<GroupMetadata, LogError> {
         let context = format!("send offsets of group {}", self.group);
@@ -255,53 +241,11 @@ impl KafkaLog {
         Ok(sent_as)
     }
 
-    /// A producer that asks for the group's coordinator before there is one (the first job of a new cluster) is answered "not
-    /// available" and then waits for ever (rd_kafka_coord_req_fsm). The consumer goes on asking, so it asks first.
-    fn ask_first(&mut self) -> Result<(), LogError> {
-        match &self.group_mode {
-            None if self.partitions.is_empty() => Ok(()),
-            None => self.committed().map(drop),
-            // Any answer will do. One that is stable would wait for the transactions of other instances.
-            Some(mode) if mode.any_partition.is_empty() => Ok(()),
-            Some(mode) => self.glance_at(&mode.any_partition).map(drop),
-        }
-    }
-
-    fn glance_at(&self, partitions: &[(String, i32)]) -> Result<Vec<Committed>, LogError> {
+    fn glance_at(&self, partitions: &[(String, i32)], within: Duration) -> Result<Vec<Committed>, LogError> {
         let properties = self.config.glance_properties(&self.group);
         let client = Client::new(Kind::Consumer, &properties)
             .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?;
-        read_offsets(&client, &self.group, partitions, ASK_WITHIN)
-    }
-
-    fn init(&self, client: &Client, id: &str) -> Result<(), LogError> {
-        let context = format!("init_transactions of {id}");
-        // A client that is not connected yet looks for its coordinator again 500 ms later (rd_kafka_txn_coord_query). Without an answer
-        // here the call below waits as it would have.
-        let _ = client.any_broker(CONNECTED_WITHIN);
-        let end = Instant::now() + self.end_within();
-        let mut wait = BACK_OFF.0;
-        loop {
-            let failure = match client.init_transactions(INIT_STEP) {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
-            };
-            client.poll(0);
-            // A refused log-in shows only as a time-out; the error callback knows better.
-            let reported = client
-                .take_last_error()
-                .map(|(code, text)| transaction_error(&context, &Failure::plain(code, text)));
-            if let Some(hopeless) = reported.filter(|e| e.kind == LogErrorKind::Fatal) {
-                return Err(hopeless);
-            }
-            let error = transaction_error(&context, &failure);
-            if error.kind != LogErrorKind::Retriable || Instant::now() > end {
-                return Err(error);
-            }
-            tracing::warn!(%error, "init_transactions is tried again");
-            std::thread::sleep(wait);
-            wait = (wait * 2).min(BACK_OFF.1);
-        }
+        read_offsets(&client, &self.group, partitions, within)
     }
 
     fn read_committed(&mut self, wait: Duration) -> Result<Vec<Committed>, LogError> {
@@ -412,26 +356,7 @@ fn end_error(error: LogError, failure: &Failure) -> LogError {
 
 impl Log for KafkaLog {
     fn open_session(&mut self) -> Result<(), LogError> {
-        self.session = None;
-        self.fence_single_owner()?;
-        let (id, timeout) = (&self.transactional_id, self.transaction_timeout);
-        let batch = self.batch_bytes();
-        let properties = self.config.transactional_properties(id, timeout, batch);
-        let patience = timeout + Duration::from_secs(5);
-        let none = QueueGauge::default();
-        let queue = if self.eager { &none } else { &self.queue };
-        let sender = Sender::new(&self.config, &self.targets, &properties, patience, queue)?;
-        self.init(sender.client(), &self.transactional_id)?;
-        self.ask_first()?;
-        // What was reported while the session was being opened does not count against it.
-        sender.client().poll(0);
-        let errors_at_start = sender.client().errors();
-        self.session = Some(Session {
-            sender,
-            errors_at_start,
-            spoilt: false,
-        });
-        Ok(())
+        self.open()
     }
 
     fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
@@ -461,7 +386,7 @@ impl Log for KafkaLog {
         if self.partitions.is_empty() {
             return Ok(Vec::new());
         }
-        self.glance_at(&self.partitions)
+        self.glance_at(&self.partitions, ASK_WITHIN)
     }
 
     fn group_has_members(&mut self) -> Result<bool, LogError> {
@@ -587,6 +512,7 @@ impl Log for KafkaLog {
 
     fn close(&mut self) {
         self.session = None;
+        self.opening = None;
         self.pointers = None;
     }
 }

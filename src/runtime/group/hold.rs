@@ -4,8 +4,10 @@ use super::member::Member;
 use super::settle::{Partitions, Ready, Resumed, Settler};
 use crate::checkpoint::chain::first_sequence;
 use crate::checkpoint::object::StateInfo;
+use crate::runtime::backoff::Patience;
 use crate::runtime::commit::CommitDriver;
 use crate::runtime::epoch::Standing;
+use crate::runtime::patient_store::PatientStore;
 use crate::runtime::processing::{Processing, SetOnDrop};
 use crate::runtime::progress::Phase;
 use crate::runtime::start::{Prepared, new_states, start_positions};
@@ -100,8 +102,9 @@ impl<'a> Hold<'a> {
         for (topic, partition) in &self.assignment.partitions {
             if !self.prepared.topics.iter().any(|t| t.topic == *topic) || !(0..count as i32).contains(partition) {
                 return Err(RuntimeError::CannotGoOn(format!(
-                    "partition {topic}-{partition} was assigned, and the stage reads {count} partitions of each of its topics: the topic was \
-                     given more partitions, which its state does not know, or another program is a member of the group"
+                    "partition {topic}-{partition} was assigned, and the stage's state was made from {count} partitions of each of its topics. \
+                     Either the topic was given more partitions, and keys may have moved to those that the job does not read: start a new job \
+                     id on the topic as it is. Or another program is a member of the group and reads other topics: stop it, then start again"
                 )));
             }
             let shard = self.prepared.groups.shard_of_partition(*partition);
@@ -147,8 +150,14 @@ impl<'a> Hold<'a> {
     }
 
     fn settler(&self, over: &Arc<AtomicBool>) -> Settler {
+        // The hold waits for its restorers, also when it ends by an error, and a store may stay away.
+        let patience = Patience {
+            of_driver: false,
+            over: Some(over.clone()),
+            ..self.driver.patience.clone()
+        };
         Settler {
-            store: self.runtime.store.clone(),
+            store: Arc::new(PatientStore::new(self.prepared.store.clone(), patience)),
             layout: self.prepared.layout.clone(),
             identity: self.prepared.identity,
             expected: self.driver.expected.clone(),
