@@ -156,8 +156,9 @@ pub(crate) fn membership_error(context: &str, failure: &Failure, instance: &str)
 
 fn name_remedy(instance: &str) -> String {
     format!(
-        "another process has joined under the name {instance}: one of the two has to end; give each instance a state directory or a \
-         setting `instance` of its own"
+        "the group has another member under the name {instance}. If that is another process, one of the two has to end: give each instance a \
+         state directory or a setting `instance` of its own. If there is none, a request to join of a process that has ended came late, and \
+         the name is free when that one's session is over"
     )
 }
 

@@ -19,7 +19,8 @@ pub struct GroupTimeouts {
     /// `group.max.session.timeout.ms`).
     pub session: Duration,
     /// `heartbeat.interval.ms`, default 1 s: how soon an instance learns that partitions are taken from it or that another process has
-    /// taken its name. At most a third of `session`, so that two lost heartbeats do not end it.
+    /// taken its name. At most 1 s, which is what whoever was fenced waits for, and at most a third of `session`, so that two lost heartbeats
+    /// do not end it; more is refused.
     pub heartbeat: Duration,
     /// `max.poll.interval.ms`, default 60 s: how long the thread that polls the membership may be away before the instance gives up its
     /// partitions by itself, and how long the group waits in a rebalance for an instance that does not let go of what it had. So this is

@@ -3,6 +3,7 @@ use super::{Code, Failure, bytes, c_string, check, describe, sys, take_error, te
 use keyfold::telemetry::Trouble;
 use keyfold::types::{Clock, SystemClock};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +45,8 @@ pub(super) struct Events {
     /// The newest statistics, as text.
     statistics: Mutex<Option<String>>,
     clock: SystemClock,
-    trouble: Mutex<Trouble>,
+    /// By error: one that lasts hides no other.
+    troubles: Mutex<HashMap<c_int, Trouble>>,
 }
 
 /// A client. Its C functions may be called from any thread.
@@ -331,7 +333,13 @@ unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, err: c_int, reason: *cons
         Err(_) => (Code::Unknown, format!("error {err}")),
     };
     // One outage makes several of them a second, for as long as it lasts.
-    if let Some(unsaid) = events.trouble.lock().failed(events.clock.elapsed()) {
+    let said = events
+        .troubles
+        .lock()
+        .entry(err)
+        .or_default()
+        .failed(events.clock.elapsed());
+    if let Some(unsaid) = said {
         tracing::warn!(error = %name, unsaid, "kafka client: {reason}");
     }
     *events.last_error.lock() = Some((code, format!("{name}: {reason}")));
