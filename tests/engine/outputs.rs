@@ -321,3 +321,25 @@ fn a_local_copy_that_cannot_be_written_is_opened_anew_in_place() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The disk was full when a session was to be opened anew, and that ended a run at once, though there may be room a moment later.
+#[test]
+fn a_session_that_cannot_be_remembered_is_tried_again_in_place() {
+    let mut driver = driver(sums);
+    driver.start().expect("starts");
+    let full = driver.dir().join("state").join("sessions.tmp");
+    std::os::unix::fs::symlink("/dev/full", &full).expect("link");
+    let process = driver.process().expect("runs").clone();
+    let sessions = process.calls(Call::Session);
+    process.fault(Call::Commit, 1, Fault::Lost(LogErrorKind::SessionLost));
+    driver.pipe("in", record("a", 1)).expect("taken");
+    match driver.barrier() {
+        Err(DriverError::Ended(error)) => assert!(error.to_string().contains("make room"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(process.calls(Call::Session) - sessions, 9, "one try, and eight more");
+    std::fs::remove_file(full).expect("room again");
+    driver.restart().expect("starts");
+    driver.barrier().expect("an epoch");
+    assert_eq!(texts(&driver.outputs("out")), ["a=1"]);
+}
