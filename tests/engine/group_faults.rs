@@ -99,9 +99,12 @@ fn a_hold_that_ends_by_an_error_does_not_wait_for_a_store_that_stays_away() {
     let mut cluster = Cluster::new();
     let instance = at_work(&mut cluster);
     let process = &instance.process;
-    // Two shards are settled and wait for the store; then reading the other pointers ends the hold.
-    process.fault(Call::Committed, 1, Fault::Fail(LogErrorKind::Retriable));
-    process.fault(Call::Committed, 3, Fault::Panic);
+    // All together, then two halves, of which one is settled and waits for the store. The other one is not: each for itself, and a moment
+    // later both again, which ends the hold.
+    for k in [1, 3, 4, 5] {
+        process.fault(Call::Committed, k, Fault::Fail(LogErrorKind::Retriable));
+    }
+    process.fault(Call::Committed, 6, Fault::Panic);
     for k in 1..=1000 {
         process.fault(Call::Read, k, Fault::Fail(LogErrorKind::Retriable));
     }
