@@ -15,6 +15,8 @@ pub struct ExprError {
     pub span: Range<usize>,
     /// The way out, if one is known.
     pub help: Option<String>,
+    /// The field that the schema does not have, if that is what is wrong.
+    pub missing: Option<String>,
 }
 
 impl ExprError {
@@ -23,6 +25,7 @@ impl ExprError {
             message: message.into(),
             span: at.range(),
             help: None,
+            missing: None,
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Flow {
     pub poisoned: Vec<String>,
     /// Pseudo-columns that the rows do not have any more, and why.
     pub lost: BTreeMap<String, String>,
+    /// Columns are missing because of an error that is told already, and nobody knows which.
+    pub incomplete: bool,
 }
 
 /// The key that rows have: what an output's key bytes are.
@@ -52,6 +54,7 @@ impl Flow {
             keyed,
             poisoned,
             lost: BTreeMap::new(),
+            incomplete: false,
         }
     }
 
@@ -63,13 +66,16 @@ impl Flow {
             .unwrap_or_else(|| "pseudo-columns are there behind a source".to_owned())
     }
 
-    /// A step drops the pseudo-columns that it does not name.
-    pub fn lose_all(&mut self, step: &str) {
+    /// Takes over what is known of the rows before, beside their columns.
+    pub fn follow(&mut self, before: &Flow) {
+        self.lost = before.lost.clone();
+        self.incomplete = before.incomplete;
+    }
+
+    /// A step drops the pseudo-columns that it does not name; `way` says how it would name one.
+    pub fn lose_all(&mut self, step: &str, way: impl Fn(&str) -> String) {
         for name in PSEUDO_COLUMNS {
-            let why = format!(
-                "step {step} drops it: name it there as a column, such as `{}: {name}`",
-                &name[1..]
-            );
+            let why = format!("step {step} drops it: {}", way(name));
             self.lost.entry(name.to_owned()).or_insert(why);
         }
     }

@@ -1,6 +1,7 @@
 //! What the engine's refusals mean for a pipeline and its settings: the engine knows neither.
 use super::{RunError, RunnableJob};
 use crate::pipeline::AGGREGATES_SCHEMA;
+use keyfold::checkpoint::RestoreError;
 use keyfold::checkpoint::protocol::Refusal;
 use keyfold::runtime::RuntimeError;
 
@@ -36,9 +37,13 @@ impl Mode {
 
 /// The error with what it means here.
 pub(super) fn explained(error: RuntimeError, mode: &Mode) -> RunError {
-    let RuntimeError::Refused(Refusal::ObjectDiffers {
+    // At the start of single mode, or for the shards of an assignment.
+    let (RuntimeError::Refused(refusal) | RuntimeError::Restore(RestoreError::Refused(refusal))) = &error else {
+        return RunError::Runtime(error);
+    };
+    let Refusal::ObjectDiffers {
         what, found, expected, ..
-    }) = &error
+    } = refusal
     else {
         return RunError::Runtime(error);
     };

@@ -65,6 +65,12 @@ impl Node {
         }
     }
 
+    /// Whether it is a scalar in quotes, which are not part of its text.
+    #[must_use]
+    pub fn is_quoted(&self) -> bool {
+        matches!(self.style, Style::Single | Style::Double)
+    }
+
     /// What it is, for messages: "a list".
     #[must_use]
     pub fn noun(&self) -> &'static str {

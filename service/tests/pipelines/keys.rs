@@ -1,5 +1,5 @@
 //! Bytes of keys, as docs/pipelines.md gives them, and formats of keys and values.
-use crate::support::{driver, epoch, run_records};
+use crate::support::{driver, environment, epoch, load, run_records};
 use keyfold::testing::TestRecord;
 
 fn keyed(key_by: &str) -> String {
@@ -86,4 +86,25 @@ fn a_key_of_json_has_its_fields_as_a_column() {
     let out = run_records(text, records);
     assert_eq!(out[0], r#"{"id":7,"region":"eu"}={"id":7,"region":"eu","value":"v"}"#);
     assert_eq!(out[1], r#"={"id":null,"region":null,"value":"w"}"#);
+}
+
+/// A `map` took the record's key away from group mode: rows of two topics could not be brought in line and meet under it.
+#[test]
+fn a_map_keeps_the_records_key() {
+    let text = "job: keys\n\
+         sources:\n  input: { connector: kafka, topic: in, value: long }\n  \
+         more: { connector: kafka, topic: more, key: bytes, value: string }\n\
+         steps:\n  - { id: doubled, from: input, map: { n: value * 2, _timestamp: _timestamp, _key: _key } }\n  \
+         - { id: lengths, from: more, map: { _key: _key, n: length(value) } }\n  \
+         - { id: totals, from: [doubled, lengths], key_by: _key, aggregate: { sum: sum(n), rows: count() } }\n\
+         sinks: { out: { connector: kafka, topic: out, value: json } }\n";
+    assert_eq!(load(text, &environment()).expect("good").record_keyed, Ok(()));
+    let mut driver = driver(text, &["in", "more", "out"]);
+    driver.start().expect("starts");
+    for (topic, value) in [("in", 20i64.to_be_bytes().to_vec()), ("more", b"four".to_vec())] {
+        driver.pipe(topic, TestRecord::new("k", value)).expect("taken");
+        driver.barrier().expect("ends");
+    }
+    let out = crate::support::texts(&driver.outputs("out"));
+    assert_eq!(out, [r#"k={"sum":40,"rows":1}"#, r#"k={"sum":44,"rows":2}"#]);
 }

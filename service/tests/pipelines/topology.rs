@@ -78,3 +78,17 @@ fn a_pipeline_that_is_keyed_by_the_records_key_alone_can_run_in_group_mode() {
     assert!(why.contains("step counts") && why.contains("_key"), "{why}");
     assert!(sample("customer-totals.yaml").record_keyed.is_err());
 }
+
+/// What a step leaves as it was is not repeated; a source has its columns from nobody.
+#[test]
+fn every_source_is_shown_with_its_columns() {
+    let source = |topic| format!("{topic}: {{ connector: kafka, topic: {topic}, value: string }}");
+    let text = format!(
+        "job: two\nsources: {{ {}, {} }}\nsteps: [{{ id: long, filter: length(value) > 1 }}]\n\
+         sinks: {{ out: {{ connector: kafka, topic: out, value: json }} }}\n",
+        source("a"),
+        source("b")
+    );
+    let shown = load(&text, &environment()).expect("good").describe().text();
+    assert_eq!(shown.matches("{ value: string }").count(), 2, "{shown}");
+}

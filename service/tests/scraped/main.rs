@@ -1,5 +1,6 @@
 //! The program as it is run: a pipeline with bad records in it, a real broker, and a real Prometheus that scrapes it. What the dashboard asks for
 //! is answered, and dead letters are what is documented.
+mod group;
 mod prometheus;
 #[path = "../around/promql.rs"]
 mod promql;

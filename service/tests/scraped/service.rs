@@ -66,7 +66,7 @@ impl Service {
         Service { child, dir, address }
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
@@ -89,6 +89,18 @@ impl Service {
             );
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("ended");
+    }
+
+    /// Its exit code, once it has ended by itself.
+    #[track_caller]
+    pub fn ended(&mut self) -> Option<i32> {
+        eventually("the end of the program", || self.child.try_wait().expect("a child")).code()
     }
 
     /// Asks it to stop; a last epoch is committed.

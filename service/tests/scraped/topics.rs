@@ -96,6 +96,16 @@ impl Topics {
         producer.flush(PATIENCE).expect("written");
     }
 
+    /// Writes records with their keys' partitions as librdkafka has them.
+    pub fn produce_all(&self, records: &[(String, Vec<u8>)]) {
+        let producer: BaseProducer = self.config().create().expect("a producer");
+        for (key, value) in records {
+            let record = BaseRecord::to(&self.orders).key(key).payload(value);
+            producer.send(record).map_err(|(e, _)| e).expect("taken");
+        }
+        producer.flush(PATIENCE).expect("written");
+    }
+
     /// All committed records of a topic with partition and offset, until there are `wanted` of them.
     fn read<T>(
         &self,
@@ -132,6 +142,13 @@ impl Topics {
     /// Waits until so many records can be read, and no more.
     pub fn until_committed(&self, topic: &str, count: usize) {
         assert_eq!(self.read(topic, 1, count, |_| ()).len(), count, "{topic}");
+    }
+
+    /// Keys and values of the totals, once there are so many of them and no more.
+    pub fn totals(&self, count: usize) -> Vec<(String, String)> {
+        let totals = self.read(&self.totals, 1, count, |r| (text(r.key()), text(r.payload())));
+        assert_eq!(totals.len(), count);
+        totals
     }
 
     /// Partition and offset of the order with this key.

@@ -16,7 +16,11 @@ impl Checker<'_> {
         };
         let at = self.tokens.at(first.span);
         let Some((index, field)) = self.schema.find(&first.value) else {
-            return Err(no_field(self.schema, &first.value, at, rest));
+            let missing = Some(first.value.clone());
+            return Err(ExprError {
+                missing,
+                ..no_field(self.schema, &first.value, at, rest)
+            });
         };
         self.reads += 1;
         self.columns.insert(index);

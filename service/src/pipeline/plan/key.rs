@@ -123,7 +123,7 @@ impl<'y> Planner<'_, 'y> {
         let added = computed.len();
         let moved = |i: usize| Some(if i < flow.shown { i } else { i + added });
         let mut wide = Flow::new(fields, flow.keyed_after(moved), flow.poisoned.clone());
-        wide.lost = flow.lost.clone();
+        wide.follow(flow);
         let columns = names.iter().filter_map(|name| wide.find(name)).collect();
         good.then_some((computed, columns, wide))
     }

@@ -44,7 +44,9 @@ impl Planner<'_, '_> {
         if !self.live.is_everything() {
             return true;
         }
-        let help = format!("rows that are merged have the same columns: bring them in line with a `map` of {a} or {b}");
+        let help = format!(
+            "rows that are merged have the same columns: bring them in line with a `map` of {a} or {b}, in which `_key: _key` keeps the record's key"
+        );
         let mut differ = Vec::new();
         for field in of_a.shown() {
             match of_b.schema.find(&field.name) {
@@ -53,12 +55,13 @@ impl Planner<'_, '_> {
                     "column `{}` is {} in {a} and {} in {b}",
                     field.name, field.ty, other.ty
                 )),
-                None if of_b.poisoned.contains(&field.name) => {}
+                None if of_b.incomplete || of_b.poisoned.contains(&field.name) => {}
                 None => differ.push(format!("{a} has a column `{}`, {b} has none", field.name)),
             }
         }
         for field in of_b.shown() {
-            if of_a.find(&field.name).is_none() && !of_a.poisoned.contains(&field.name) {
+            let unknown = of_a.incomplete || of_a.poisoned.contains(&field.name);
+            if of_a.find(&field.name).is_none() && !unknown {
                 differ.push(format!("{b} has a column `{}`, {a} has none", field.name));
             }
         }
@@ -90,7 +93,8 @@ impl Planner<'_, '_> {
         let keyed = if of_records { Keyed::Record } else { Keyed::Mixed };
         let poisoned = flows.iter().flat_map(|f| f.poisoned.iter().cloned()).collect();
         let mut merged = Flow::new(columns, keyed, poisoned);
-        merged.lost = first.lost.clone();
+        merged.follow(first);
+        merged.incomplete = flows.iter().any(|flow| flow.incomplete);
         for field in first.schema.fields().iter().filter(|f| is_pseudo(&f.name)) {
             let other = flows
                 .iter()
@@ -106,7 +110,8 @@ impl Planner<'_, '_> {
                         o.ty
                     ),
                     None => format!(
-                        "the rows of {name} have none: name it in its `map` as a column, such as `offset: _offset`"
+                        "the rows of {name} have none: keep it in its `map`, `{0}: {0}`",
+                        field.name
                     ),
                 };
                 merged.lost.insert(field.name.clone(), why);

@@ -141,7 +141,7 @@ impl<'y> Planner<'_, 'y> {
     ) -> Option<T> {
         match compile(&node.text, &flow.schema) {
             Ok(made) => Some(made),
-            Err(_) if flow.is_poisoned(&node.text) => None,
+            Err(error) if flow.is_poisoned(&node.text) || (flow.incomplete && error.missing.is_some()) => None,
             Err(error) => {
                 self.expr_error(node, error, flow);
                 None
@@ -154,6 +154,11 @@ impl<'y> Planner<'_, 'y> {
         let lost = super::flow::PSEUDO_COLUMNS.contains(&token) && flow.find(token).is_none();
         let help = match error.help {
             _ if lost => flow.why_lost(token),
+            help if node.is_quoted() && is_plain_text(&node.text) => {
+                let meant = help.filter(|help| help.starts_with("did you mean"));
+                let text = format!("YAML takes its quotes away: the text is written `\"'{}'\"`", node.text);
+                meant.map_or(text.clone(), |meant| format!("{meant}; {text}"))
+            }
             Some(help) => help,
             None => "docs/expressions.md lists what an expression can say".to_owned(),
         };
@@ -180,4 +185,10 @@ impl<'y> Planner<'_, 'y> {
             }
         }
     }
+}
+
+/// Words that can hardly be meant as an expression.
+fn is_plain_text(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-'))
 }

@@ -65,7 +65,7 @@ impl<'y> Planner<'_, 'y> {
     }
 
     fn value_part(&mut self, node: &Node, format: Format, flow: &Flow) -> Option<Part> {
-        if !flow.poisoned.is_empty() {
+        if flow.incomplete || !flow.poisoned.is_empty() {
             return None;
         }
         let columns = if is_single(&format) {
@@ -98,6 +98,9 @@ impl<'y> Planner<'_, 'y> {
     }
 
     fn key_columns(&mut self, node: &Node, format: Format, flow: &Flow) -> Option<Part> {
+        if flow.incomplete {
+            return None;
+        }
         let Some(columns) = flow.key_columns() else {
             let message = match &flow.keyed {
                 Keyed::By { step, .. } => format!("the rows have lost a column of the key that step {step} gave them"),

@@ -54,11 +54,19 @@ impl<'y> Planner<'_, 'y> {
     }
 
     fn map(&mut self, id: &str, spec: &MapSpec<'y>, flow: &Flow, outputs: &[Port]) -> Outcome {
-        let named: Vec<(String, Option<Expr>)> = spec
+        let all: Vec<(String, Option<Expr>)> = spec
             .columns
             .iter()
             .map(|(name, node)| (name.text.clone(), self.expr(node, flow)))
             .collect();
+        let uses = all
+            .iter()
+            .filter_map(|(_, e)| e.as_ref())
+            .flat_map(|e| Self::columns(e, flow))
+            .collect();
+        let good = all.iter().all(|(_, expr)| expr.is_some());
+        // A pseudo-column stays what it is; the file says so with its own name.
+        let (kept, named): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| is_pseudo(name));
         let mut made = Columns::default();
         let mut passes = BTreeSet::new();
         if spec.keep.is_some() {
@@ -85,23 +93,28 @@ impl<'y> Planner<'_, 'y> {
                 made.compute(name, expr.as_ref());
             }
         }
-        let uses = named
-            .iter()
-            .filter_map(|(_, e)| e.as_ref())
-            .flat_map(|e| Self::columns(e, flow))
-            .collect();
+        for (name, _) in kept.iter().filter(|_| spec.keep.is_none()) {
+            if let Some(i) = flow.find(name).filter(|_| self.live.any(outputs, name)) {
+                made.keep(i, flow.field(i));
+            }
+        }
         let copies: Vec<Option<usize>> = made.columns.iter().map(|c| copied(c, flow)).collect();
         let keyed = flow.keyed_after(|from| copies.iter().position(|c| *c == Some(from)));
-        let good = named.iter().all(|(_, expr)| expr.is_some());
         let Columns {
             columns,
             fields,
             poisoned,
         } = made;
         let mut behind = Flow::new(fields, keyed, poisoned);
-        behind.lost = flow.lost.clone();
+        behind.follow(flow);
         if spec.keep.is_none() {
-            behind.lose_all(id);
+            behind.incomplete = false;
+            behind.lose_all(id, |name| {
+                format!(
+                    "keep it there, `{name}: {name}`, or under a name that sinks write, `{}: {name}`",
+                    &name[1..]
+                )
+            });
         }
         Outcome {
             verb: good.then_some(Verb::Map(columns.into())),
@@ -159,7 +172,7 @@ impl<'y> Planner<'_, 'y> {
                 .map(|at| if at < shown { at } else { at + 1 })
         };
         let mut behind = Flow::new(fields, flow.keyed_after(moved), poisoned);
-        behind.lost = flow.lost.clone();
+        behind.follow(flow);
         let uses = expr.iter().flat_map(|e| Self::columns(e, flow)).collect();
         let planned = expr.filter(|_| element.is_some() && !taken);
         Outcome {
@@ -256,8 +269,13 @@ impl<'y> Planner<'_, 'y> {
         if let Keyed::By { columns, .. } = &mut behind.keyed {
             *columns = now;
         }
-        behind.lost = flow.lost.clone();
-        behind.lose_all(id);
+        behind.follow(flow);
+        // Without a key that is understood nobody knows its columns; in the second pass there is one.
+        behind.incomplete = self.live.is_everything() && key.as_ref().is_none_or(Vec::is_empty);
+        behind.lose_all(id, |name| match name {
+            "_key" => "a `key_by: _key` there keeps it".to_owned(),
+            name => format!("aggregate it there, such as `{}: last({name})`", &name[1..]),
+        });
         let uses = calls
             .iter()
             .filter_map(|(_, c)| c.as_ref())

@@ -54,7 +54,7 @@ pub fn column_name(node: &Node, report: &mut Report<'_>) -> bool {
     let help = if name.is_empty() || name.chars().count() > COLUMN_CHARS_MAX || name.chars().any(char::is_control) {
         "a name has 1 to 255 characters that can be seen"
     } else if crate::pipeline::flow::PSEUDO_COLUMNS.contains(&name) {
-        "names of pseudo-columns are taken: give it another name, such as `offset: _offset`"
+        "names of pseudo-columns are taken: give it another name, such as `offset: _offset`; a `map` keeps one with `_offset: _offset`"
     } else {
         return true;
     };

@@ -1,5 +1,6 @@
 //! `on_error`: what happens to what a source or step refuses.
 use super::{ConnectorKey, ConnectorSpec, Fields, OnError, connector};
+use crate::nearest;
 use crate::pipeline::report::Report;
 use crate::yaml::{Kind, Node};
 
@@ -10,8 +11,14 @@ pub fn read<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<OnError<'y>> 
     match node.scalar() {
         Some("fail") => return Some(OnError::Fail),
         Some("skip") => return Some(OnError::Skip),
-        Some(_) => {
-            report.unknown(node, "policy", ["fail", "skip", "dead_letter"]);
+        Some(other) => {
+            let of_letters = nearest::nearest(other, ["dead_letter", "dead_letters"]).is_some();
+            let help = match nearest::nearest(other, ["fail", "skip"]) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if of_letters => "letters go to a topic: write `on_error: { dead_letter: some-topic }`".to_owned(),
+                None => HELP.to_owned(),
+            };
+            report.at(node, format!("unknown policy `{other}`"), help);
             return None;
         }
         None => {}

@@ -23,7 +23,15 @@ fn source<'y>(id: &'y Node, node: &'y Node, report: &mut Report<'_>) -> Option<S
     ids::check(id, report);
     let Kind::Map(_) = node.kind else {
         report.at(id, format!("{} where a mapping is expected", node.noun()), SHAPE);
-        return None;
+        // It is there for those who read it.
+        return Some(SourceSpec {
+            id,
+            connector: None,
+            key: None,
+            value: None,
+            skip_tombstones: false,
+            on_error: None,
+        });
     };
     let mut fields = Fields::of(node, SHAPE, report)?;
     let key = fields.take("key");

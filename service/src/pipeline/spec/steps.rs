@@ -4,6 +4,7 @@ use super::{
     ArmSpec, Emit, Fields, KeyPart, KeySpec, MapSpec, StepSpec, VerbSpec, column_name, duration, from, ids,
     plain_column, policy, text,
 };
+use crate::pipeline::flow::is_pseudo;
 use crate::pipeline::report::Report;
 use crate::yaml::{Kind, Node};
 
@@ -187,12 +188,18 @@ fn map<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<MapSpec<'y>> {
             "write `\"*\": keep`",
         );
     }
-    let columns = columns(fields.rest(), report);
+    let (kept, others): (Vec<_>, Vec<_>) = fields.rest().into_iter().partition(keeps_pseudo_column);
+    let columns = [columns(others, report), kept].concat();
     if keep.is_none() && matches!(&node.kind, Kind::Map(entries) if entries.is_empty()) {
         report.at(node, "a row without columns", HELP);
         return None;
     }
     Some(MapSpec { keep, columns })
+}
+
+/// `_key: _key`: the pseudo-column stays one.
+fn keeps_pseudo_column((name, value): &(&Node, &Node)) -> bool {
+    is_pseudo(&name.text) && value.text.trim() == name.text
 }
 
 fn flat_map<'y>(node: &'y Node, report: &mut Report<'_>) -> Option<VerbSpec<'y>> {
