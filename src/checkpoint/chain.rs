@@ -218,7 +218,7 @@ impl<'a> Chain<'a> {
         let object = ObjectReader::open(self.store, path, Some(pointer.footer)).map_err(pointed)?;
         check_object(object.header(), self.expected)?;
         self.check_epoch(&object, epoch, Shard(0))?;
-        let ids = (job_hash(self.layout.job(), self.layout.stage()), self.store.id());
+        let ids = (self.job(), self.store.id());
         if (pointer.job, pointer.store) != ids {
             return Err(self.contradiction(
                 epoch,
@@ -242,6 +242,12 @@ impl<'a> Chain<'a> {
             operator_state: section.operator_state,
             outbox_delivered: section.outbox_delivered,
         })
+    }
+
+    /// [`job_hash`] of the job and stage whose chain it is.
+    #[must_use]
+    pub fn job(&self) -> u64 {
+        job_hash(self.layout.job(), self.layout.stage())
     }
 
     /// Plans how to bring a local copy that stands at `applied` (None: empty) to `target`. Collects links only: the tail may be long.

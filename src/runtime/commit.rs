@@ -358,6 +358,8 @@ impl CommitDriver {
                 continue;
             };
             let applied = Applied {
+                job: self.identity.job,
+                shard: section.shard,
                 sequence: section.sequence,
                 epoch,
                 footer: object.footer,

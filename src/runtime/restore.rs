@@ -46,11 +46,11 @@ impl Restore<'_> {
         Ok(restored.into_iter().map(|(_, backend)| backend).collect())
     }
 
-    /// One shard: from its local copy where that lies on the chain, else from empty. A damaged copy is thrown away.
+    /// One shard: from its local copy where that lies on the chain, else from empty. A copy that is damaged or another shard's is thrown away.
     pub fn shard(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
         match self.catch_up(shard, target) {
-            Err(RuntimeError::LocalCopy(StateError::Damaged { reason, .. })) => {
-                tracing::warn!(%shard, %reason, "local copy damaged, thrown away");
+            Err(RuntimeError::LocalCopy(StateError::Damaged { reason, path, .. })) => {
+                tracing::warn!(%shard, %reason, path, "local copy damaged, thrown away and restored");
             }
             Err(RuntimeError::Restore(RestoreError::NotOnChain { sequence, .. })) => {
                 tracing::warn!(%shard, sequence, "local copy is not on the committed chain, thrown away");
@@ -63,13 +63,18 @@ impl Restore<'_> {
 
     fn catch_up(&self, shard: Shard, target: Link) -> Result<Arc<dyn Backend>, RuntimeError> {
         let backend = self.backends.open(shard)?;
-        let tail = self.chain.plan(shard, target, backend.applied()?)?;
+        let applied = backend.applied()?;
+        let ours = applied.map_or(Ok(()), |a| a.check_of(self.chain.job(), shard));
+        ours.map_err(|why| backend.damaged(why))?;
+        let tail = self.chain.plan(shard, target, applied)?;
         let _restoring = self.faults.restoring();
         let total = tail.links.len();
         self.progress.add_to_replay(total);
         let mut done = 0usize;
         self.chain.replay(&tail, |link, section| {
             let applied = Applied {
+                job: self.chain.job(),
+                shard,
                 sequence: link.sequence,
                 epoch: link.epoch,
                 footer: link.footer,

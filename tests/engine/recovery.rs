@@ -173,6 +173,65 @@ fn a_damaged_rocksdb_is_thrown_away() {
     bench.judge().expect("exactly once");
 }
 
+/// The sections of an epoch share its object, so the copies of two shards named the same section: swapped (a backup that was unpacked in the
+/// wrong place, directories that were renamed), they were taken for each other's, and totals that were wrong were committed without a word.
+fn copies_that_lie_in_each_others_places(disk: bool) -> Outcome {
+    let mut bench = bench(disk);
+    bench.start()?;
+    (1..4).try_for_each(|v| bench.epoch(v))?;
+    bench.driver.stop().map_err(|e| e.to_string())?;
+    if disk {
+        let job = the_jobs_directory(&bench);
+        let at = |name: &str| job.join(name);
+        // Two that changed places, and one that stands for another, too.
+        for (from, to) in [("shard-1", "x"), ("shard-2", "shard-1"), ("x", "shard-2")] {
+            std::fs::rename(at(from), at(to)).map_err(|e| e.to_string())?;
+        }
+        std::fs::remove_dir_all(at("shard-3")).map_err(|e| e.to_string())?;
+        std::fs::create_dir(at("shard-3")).map_err(|e| e.to_string())?;
+        for file in std::fs::read_dir(at("shard-0")).map_err(|e| e.to_string())?.flatten() {
+            std::fs::copy(file.path(), at("shard-3").join(file.file_name())).map_err(|e| e.to_string())?;
+        }
+    } else {
+        bench.driver.copies().swap(Shard(1), Shard(2));
+    }
+    bench.start()?;
+    let replayed = bench.driver.progress().map_err(|e| e.to_string())?.replayed_sections();
+    bench.epoch(4)?;
+    bench.judge()?;
+    // Genesis and three epochs of each copy that was thrown away.
+    let expected = if disk { 12 } else { 8 };
+    if replayed != expected {
+        return Err(format!("{replayed} sections were replayed, not {expected}"));
+    }
+    // What was restored is what the next start finds, and it is the right one.
+    bench.driver.stop().map_err(|e| e.to_string())?;
+    bench.start()?;
+    bench.epoch(5)?;
+    bench.judge()
+}
+
+#[test]
+fn ep_4_a_local_copy_of_another_shard_is_thrown_away() {
+    copies_that_lie_in_each_others_places(false).expect("restored from the store");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn ep_4_a_local_copy_of_another_shard_is_thrown_away_on_disk() {
+    copies_that_lie_in_each_others_places(true).expect("restored from the store");
+}
+
+/// Where the only job's local copies lie.
+fn the_jobs_directory(bench: &Bench) -> std::path::PathBuf {
+    let state = std::fs::read_dir(bench.driver.dir().join("state")).expect("a directory");
+    let mut jobs = state
+        .flatten()
+        .map(|job| job.path())
+        .filter(|job| job.join("shard-1").exists());
+    jobs.next().expect("the job's directory")
+}
+
 /// The copy holds sections that nobody committed here: of another machine's history, or of one that was taken back.
 #[test]
 fn a_local_copy_that_is_not_on_the_committed_chain_is_thrown_away() {

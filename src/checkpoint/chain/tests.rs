@@ -16,6 +16,8 @@ fn apply(state: &mut State, section: &Section) {
 
 fn applied(link: &Link) -> Applied {
     Applied {
+        job: 1,
+        shard: Shard(0),
         sequence: link.sequence,
         epoch: link.epoch,
         footer: link.footer,

@@ -132,6 +132,14 @@ impl MemoryFactory {
         self.copy(shard).lock().damaged = true;
     }
 
+    /// Swaps the copies of two shards, neither of which is open: what directories that were moved come to.
+    pub fn swap(&self, one: Shard, other: Shard) {
+        let (a, b) = (self.copy(one), self.copy(other));
+        let mut copies = self.shared.copies.lock();
+        copies.insert(one, b);
+        copies.insert(other, a);
+    }
+
     fn copy(&self, shard: Shard) -> Arc<Mutex<Copy>> {
         Arc::clone(self.shared.copies.lock().entry(shard).or_default())
     }

@@ -17,12 +17,33 @@ pub use unowned::Unowned;
 /// The committed section that a backend equals, recorded in the same atomic write as its changes (EP-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
+    /// [`crate::checkpoint::pointer::job_hash`] of the job and stage whose copy it is.
+    pub job: u64,
+    /// The shard whose copy it is: the sections of an epoch share its object, so nothing below tells them apart.
+    pub shard: Shard,
     /// The section's sequence.
     pub sequence: Sequence,
     /// Its epoch.
     pub epoch: EpochId,
     /// Digest of the epoch object's footer.
     pub footer: Digest,
+}
+
+impl Applied {
+    /// Checks that this is of the copy of `shard` of `job`.
+    ///
+    /// # Errors
+    /// What it is of instead: the copy lies where another belongs and must be thrown away.
+    pub fn check_of(&self, job: u64, shard: Shard) -> Result<(), String> {
+        if (self.job, self.shard) == (job, shard) {
+            return Ok(());
+        }
+        let whose = if self.job == job { "this" } else { "another" };
+        Err(format!(
+            "EP-4: it is the copy of shard {} of {whose} job, and lies where that of shard {shard} belongs",
+            self.shard
+        ))
+    }
 }
 
 /// A local copy's sizes, in bytes, and its stalls.

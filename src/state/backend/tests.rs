@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 pub(super) fn section(sequence: u64) -> Applied {
     Applied {
+        job: 1,
+        shard: Shard(0),
         sequence,
         epoch: EpochId {
             incarnation: Incarnation(0xfeed),
@@ -55,6 +57,7 @@ fn texts(backend: &dyn Backend) -> Vec<String> {
 pub(super) fn run(factory: &dyn BackendFactory) {
     reads_what_was_applied(factory);
     sequences_only_grow(factory);
+    sections_of_another_shard_or_job_are_refused(factory);
     own_rows_are_not_for_changes(factory);
     copies_are_kept_across_close_and_open(factory);
     a_wiped_copy_is_empty(factory);
@@ -104,6 +107,18 @@ fn sequences_only_grow(factory: &dyn BackendFactory) {
     apply(&*backend, &["a=3"], 6).expect("the next");
     apply(&*backend, &[], 9).expect("merged epochs leave a gap; an empty section counts");
     assert_eq!(backend.applied().expect("applied"), Some(section(9)));
+}
+
+fn sections_of_another_shard_or_job_are_refused(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(60)).expect("open");
+    apply(&*backend, &["a=1"], 1).expect("apply");
+    let shard = Shard(2);
+    for other in [Applied { shard, ..section(2) }, Applied { job: 7, ..section(2) }] {
+        let refused = backend.apply(&mut std::iter::empty(), &other).expect_err("whose?");
+        assert!(matches!(refused, StateError::Damaged { .. }), "{refused}");
+        assert!(refused.to_string().contains("EP-4"), "{refused}");
+    }
+    assert_eq!(backend.applied().expect("applied"), Some(section(1)));
 }
 
 fn own_rows_are_not_for_changes(factory: &dyn BackendFactory) {

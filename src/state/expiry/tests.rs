@@ -53,6 +53,8 @@ impl Copy {
     fn apply(&mut self, changes: &ChangeSet) {
         self.sequence += 1;
         let applied = Applied {
+            job: 1,
+            shard: SHARD,
             sequence: self.sequence,
             epoch: EpochId {
                 incarnation: Incarnation(1),

@@ -86,6 +86,8 @@ impl Rig {
             n: epoch,
         };
         let applied = Applied {
+            job: 1,
+            shard: Shard(0),
             sequence: self.sequence,
             epoch: epoch_id,
             footer: Digest([0; 16]),
