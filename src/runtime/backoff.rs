@@ -2,6 +2,7 @@
 use super::error::RuntimeError;
 use super::group::Signals;
 use super::progress::StopHandle;
+use crate::sink::GiveUp;
 use crate::telemetry::Metrics;
 use crate::types::Clock;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long a stop waits for what is being retried before it gives up on the last epoch.
+/// How long a stop waits for what is being retried before it gives up on the last epoch, all steps together.
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -36,7 +37,6 @@ pub struct Backoff {
     patience: Patience,
     step: &'static str,
     next: Duration,
-    stopping_since: Option<Duration>,
     waited: bool,
 }
 
@@ -66,6 +66,23 @@ impl Patience {
         Ok(())
     }
 
+    /// Whether a stop that was asked for waits still.
+    ///
+    /// # Errors
+    /// [`RuntimeError::StoppedEarly`] once [`STOP_GRACE`] has passed since.
+    pub fn stop_waits(&self, what: &dyn std::fmt::Display) -> Result<(), RuntimeError> {
+        match self.stop.asked_for(self.clock.as_ref()) {
+            Some(ago) if ago >= STOP_GRACE => Err(RuntimeError::StoppedEarly(what.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a log, whose calls wait by themselves.
+    pub(super) fn of_log(&self) -> GiveUp {
+        let (stop, clock) = (self.stop.clone(), self.clock.clone());
+        GiveUp::new(move || Some(STOP_GRACE.saturating_sub(stop.asked_for(clock.as_ref())?)))
+    }
+
     /// A retry loop of the step with this metric label.
     #[must_use]
     pub fn backoff(&self, step: &'static str) -> Backoff {
@@ -73,7 +90,6 @@ impl Patience {
             patience: self.clone(),
             step,
             next: FIRST,
-            stopping_since: None,
             waited: false,
         }
     }
@@ -85,21 +101,16 @@ impl Backoff {
     /// # Errors
     /// [`RuntimeError::StoppedEarly`] when a stop was asked for and [`STOP_GRACE`] has passed.
     pub fn wait(&mut self, why: &dyn std::fmt::Display) -> Result<(), RuntimeError> {
-        let Patience {
-            clock, stop, metrics, ..
-        } = &self.patience;
+        let Patience { clock, metrics, .. } = &self.patience;
         tracing::warn!(step = self.step, backoff_ms = self.next.as_millis() as u64, %why, "trying again");
         metrics.retry(self.step, self.next);
         self.waited = true;
         let until = clock.elapsed() + self.next;
         while clock.elapsed() < until {
+            // First: what the run comes to then is not for the group to say.
+            self.patience
+                .stop_waits(&format_args!("retrying {}: {why}", self.step))?;
             self.patience.still_ours("while something was tried again")?;
-            if stop.asked() {
-                let since = *self.stopping_since.get_or_insert(clock.elapsed());
-                if clock.elapsed().saturating_sub(since) > STOP_GRACE {
-                    return Err(RuntimeError::StoppedEarly(format!("retrying {}: {why}", self.step)));
-                }
-            }
             clock.sleep(SLICE.min(self.next));
         }
         self.next = (self.next * 2).min(LONGEST);
@@ -113,5 +124,50 @@ impl Drop for Backoff {
         if self.waited {
             self.patience.metrics.recovered();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ManualClock;
+
+    /// A broker was away: each retry loop of the last epoch began to count the stop's 20 s anew, and the process ended after 51 s.
+    #[test]
+    fn the_time_of_a_stop_is_counted_once_for_all_loops() {
+        let clock = Arc::new(ManualClock::new(0));
+        let patience = Patience {
+            clock: clock.clone(),
+            stop: StopHandle::default(),
+            metrics: Metrics::new(),
+            group: None,
+            of_driver: true,
+            over: None,
+        };
+        patience.backoff("before").wait(&"no stop yet").expect("waits");
+        let log = patience.of_log();
+        assert_eq!(log.within(Duration::from_secs(35)), Duration::from_secs(35));
+        patience.stop.stop();
+        let since = clock.elapsed();
+        let mut loops = 0;
+        let ended = loop {
+            loops += 1;
+            let mut backoff = patience.backoff("publish");
+            if let Some(error) = (0..4).find_map(|_| backoff.wait(&"the broker is away").err()) {
+                break error;
+            }
+        };
+        assert!(loops > 10, "{loops} loops of 300 ms each");
+        assert!(
+            matches!(&ended, RuntimeError::StoppedEarly(why) if why.contains("the broker is away")),
+            "{ended}"
+        );
+        let took = clock.elapsed().saturating_sub(since);
+        assert!(
+            took >= STOP_GRACE - Duration::from_secs(2) && took <= STOP_GRACE + SLICE,
+            "{took:?}"
+        );
+        assert!(log.over());
+        assert!(log.within(Duration::from_secs(35)) <= Duration::from_secs(1));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What was handed over is kept until the deliveries of its epoch are known to be good. If one is not, a new sender sends all of it again:
 //! outputs come twice then, which this mode allows, and none is lost.
-use super::backoff::{Patience, STOP_GRACE};
+use super::backoff::Patience;
 use super::commit::CommitDriver;
 use super::error::RuntimeError;
 use crate::sink::{EagerSender, LogError, LogErrorKind, OutputBuffer, SpillDir};
@@ -103,7 +103,6 @@ impl Eager {
     fn ask(&self, patience: &Patience) -> Result<Reply, RuntimeError> {
         let (reply, answer) = bounded(1);
         let mut order = Some(Command::Drain(reply));
-        let mut stopping = Duration::ZERO;
         loop {
             // The thread may be at work still on what it was told before.
             if let Some(unsent) = order.take() {
@@ -119,15 +118,8 @@ impl Eager {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
             }
+            patience.stop_waits(&"waiting for the delivery of outputs")?;
             patience.still_ours("while outputs were delivered")?;
-            if patience.stop.asked() {
-                stopping += SLICE;
-            }
-            if stopping > STOP_GRACE {
-                return Err(RuntimeError::StoppedEarly(
-                    "waiting for the delivery of outputs".to_owned(),
-                ));
-            }
         }
     }
 }

@@ -226,7 +226,18 @@ impl Runtime {
     ///
     /// # Errors
     /// [`RuntimeError`]; its [`RuntimeError::exit_code`] is what a process should exit with.
-    pub fn run(mut self) -> Result<(), RuntimeError> {
+    pub fn run(self) -> Result<(), RuntimeError> {
+        let progress = self.progress();
+        self.until_ended().map_err(|error| match error {
+            RuntimeError::StoppedEarly(step) => {
+                let records = progress.read().saturating_sub(progress.committed());
+                RuntimeError::StoppedEarly(format!("{step} ({records} records that were read are not committed)"))
+            }
+            error => error,
+        })
+    }
+
+    fn until_ended(mut self) -> Result<(), RuntimeError> {
         let mut prepared = start::prepare(&mut self)?;
         if let Some(membership) = prepared.membership.take() {
             return group::run(&mut self, &mut prepared, membership);

@@ -1,8 +1,10 @@
 //! What a run is doing, for status lines, health and tests; and how to stop it.
 use crate::operator::context::LaneGauges;
+use crate::types::Clock;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// What the run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -161,23 +163,38 @@ impl Progress {
 #[derive(Debug, Clone, Default)]
 pub struct StopHandle {
     asked: Arc<AtomicBool>,
+    at: Arc<OnceLock<Instant>>,
+    /// The same by the run's clock.
+    since: Arc<OnceLock<Duration>>,
 }
 
 /// The flag may be set by others, by a signal's handler for one.
 impl From<Arc<AtomicBool>> for StopHandle {
     fn from(asked: Arc<AtomicBool>) -> Self {
-        StopHandle { asked }
+        StopHandle {
+            asked,
+            ..StopHandle::default()
+        }
     }
 }
 
 impl StopHandle {
     /// Commits a last epoch and ends the run.
     pub fn stop(&self) {
+        let _ = self.at.set(Instant::now());
         self.asked.store(true, Ordering::SeqCst);
     }
     /// Whether somebody asked.
     #[must_use]
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
+    }
+    /// How long ago somebody did, by this clock; None when nobody has. For a flag that others set, it is when this was first called.
+    #[must_use]
+    pub fn asked_for(&self, clock: &dyn Clock) -> Option<Duration> {
+        let now = clock.elapsed();
+        let ago = || self.at.get().map_or(Duration::ZERO, Instant::elapsed);
+        self.asked()
+            .then(|| now.saturating_sub(*self.since.get_or_init(|| now.saturating_sub(ago()))))
     }
 }

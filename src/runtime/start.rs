@@ -229,9 +229,10 @@ pub(super) fn run_once(runtime: &mut Runtime, prepared: &mut Prepared) -> Result
 pub(super) fn driver(
     runtime: &Runtime,
     prepared: &mut Prepared,
-    log: Box<dyn Log>,
+    mut log: Box<dyn Log>,
     instance: Instance,
 ) -> CommitDriver {
+    log.give_up(patience(runtime).of_log());
     let topology = &runtime.topology;
     CommitDriver {
         log,

@@ -7,6 +7,7 @@ use crate::types::{Assignment, OutputRef, Position, Sequence, Shard};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a failed call to the log allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,8 +144,46 @@ pub trait Log: Send {
     fn queue(&self) -> Option<QueueGauge> {
         None
     }
+    /// Told once, before the first call: calls that wait come back, as ones that failed, soon after `give_up` is over.
+    fn give_up(&mut self, _give_up: GiveUp) {}
     /// Ordered shutdown.
     fn close(&mut self);
+}
+
+type Left = dyn Fn() -> Option<Duration> + Send + Sync;
+
+/// How long calls may go on waiting once the run is to end. The default is for ever.
+#[derive(Clone, Default)]
+pub struct GiveUp {
+    left: Option<Arc<Left>>,
+}
+
+impl GiveUp {
+    /// What a call is given that begins when the time is over: what is there already is still found.
+    const LAST: Duration = Duration::from_millis(500);
+
+    /// `left` says how much time is left; None while there is no end to it.
+    pub fn new(left: impl Fn() -> Option<Duration> + Send + Sync + 'static) -> GiveUp {
+        GiveUp {
+            left: Some(Arc::new(left)),
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.left.as_ref().and_then(|left| left())
+    }
+
+    /// Whether the time is over.
+    #[must_use]
+    pub fn over(&self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
+    /// How long a call may wait that would wait for `wait`.
+    #[must_use]
+    pub fn within(&self, wait: Duration) -> Duration {
+        self.left().map_or(wait, |left| wait.min(left + GiveUp::LAST))
+    }
 }
 
 /// Bytes that wait in a client's queue. Cheap to clone; each client counts for itself, so that the late report of a former one takes nothing

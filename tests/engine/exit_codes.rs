@@ -3,14 +3,18 @@ use crate::support::{driver, ended_with, pipe, record, sorted, sums};
 use keyfold::checkpoint::MemoryStore;
 use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
 use keyfold::config::Config;
+use keyfold::runtime::backoff::STOP_GRACE;
 use keyfold::runtime::{ExitCode, Runtime, RuntimeError};
+use keyfold::sink::LogErrorKind;
 use keyfold::state::backend::memory::{MemoryFactory, Operation};
-use keyfold::testing::{ManualClock, MemoryBroker, Process};
+use keyfold::testing::{Call, Fault, ManualClock, MemoryBroker, Process};
 use keyfold::topology::Job;
+use keyfold::types::Clock;
 use keyfold::types::codec::Utf8;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A store that cannot be read.
 struct Unreadable(MemoryStore, StoreErrorKind);
@@ -143,4 +147,37 @@ fn outputs_that_cannot_be_spilled_exit_with_1() {
     driver.start().expect("starts");
     driver.barrier().expect("an epoch");
     assert_eq!(driver.outputs("out").len(), 3000);
+}
+
+/// The broker was away when a stop came: the run ended half a minute after the time that it gives itself, and a supervisor had killed it by
+/// then. It ends in time, with 1, and says how much is replayed.
+#[test]
+fn a_stop_while_the_broker_is_away_ends_in_time_and_says_what_is_not_committed() {
+    let mut driver = driver(sums);
+    driver.start().expect("starts");
+    pipe(&driver, [record("a", 1)]);
+    driver.barrier().expect("an epoch");
+    let process = driver.process().expect("runs").clone();
+    for k in 1..=100 {
+        process.fault(Call::Begin, k, Fault::Fail(LogErrorKind::SessionLost));
+        process.fault(Call::Committed, k, Fault::Slow(Duration::from_secs(2)));
+    }
+    pipe(&driver, [record("a", 2), record("b", 1)]);
+    while driver.progress().expect("runs").read() < 3 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let clock = driver.clock().clone();
+    let before = clock.elapsed();
+    let error = ended_with(driver.stop());
+    let took = clock.elapsed().saturating_sub(before);
+    assert!(matches!(error, RuntimeError::StoppedEarly(_)), "{error:?}");
+    assert_eq!(error.exit_code(), ExitCode::Failed);
+    assert!(
+        error.to_string().contains("2 records that were read are not committed"),
+        "{error}"
+    );
+    assert!(took <= STOP_GRACE + Duration::from_secs(3), "{took:?}");
+    driver.start().expect("starts");
+    driver.barrier().expect("an epoch");
+    assert_eq!(sorted(&driver.outputs("out")), ["a=1", "a=3", "b=1"]);
 }

@@ -1,7 +1,7 @@
 //! Sends outputs as they are produced: idempotent, not transactional.
 use crate::config::KafkaConfig;
 use crate::sender::Sender;
-use keyfold::sink::{EagerSender, LogError, LogTarget, QueueGauge};
+use keyfold::sink::{EagerSender, GiveUp, LogError, LogTarget, QueueGauge};
 use keyfold::types::OutputRef;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl KafkaEagerSender {
 
 impl EagerSender for KafkaEagerSender {
     fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
-        self.sender.send(output)
+        self.sender.send(output, &GiveUp::default())
     }
 
     fn drain(&mut self, within: Duration) -> Result<bool, LogError> {

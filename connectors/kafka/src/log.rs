@@ -16,7 +16,7 @@ use crate::sender::{Sender, Targets};
 use keyfold::checkpoint::pointer::Pointer;
 use keyfold::runtime::{LogFactory, StageInfo};
 use keyfold::sink::{
-    CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKind, LogTarget, PointerReader, QueueGauge,
+    CommitEntry, Committed, EagerSender, GiveUp, Log, LogError, LogErrorKind, LogTarget, PointerReader, QueueGauge,
 };
 use keyfold::types::{Assignment, GroupMember, OutputRef};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// One question to a group's coordinator. While it moves, the next client gets the answer: longer would wait for the one that is gone.
 const MEMBERS_WITHIN: Duration = Duration::from_secs(5);
+/// One wait of a call that goes on inside when it is not waited for, and is waited for again.
+const STEP: Duration = Duration::from_secs(1);
 /// First and longest wait between two tries.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -47,6 +49,7 @@ pub struct KafkaLog {
     queue: QueueGauge,
     /// Outputs go to an eager sender, and sessions have none.
     eager: bool,
+    give_up: GiveUp,
 }
 
 /// What only a member of a group has.
@@ -112,6 +115,7 @@ impl KafkaLog {
             group_mode: None,
             queue: QueueGauge::default(),
             eager: false,
+            give_up: GiveUp::default(),
         }
     }
 
@@ -245,7 +249,7 @@ impl KafkaLog {
         let properties = self.config.glance_properties(&self.group);
         let client = Client::new(Kind::Consumer, &properties)
             .map_err(|f| log_error(LogErrorKind::Fatal, "make a kafka consumer", &f.text))?;
-        read_offsets(&client, &self.group, partitions, within)
+        read_offsets(&client, &self.group, partitions, self.give_up.within(within))
     }
 
     fn read_committed(&mut self, wait: Duration) -> Result<Vec<Committed>, LogError> {
@@ -338,6 +342,22 @@ pub(crate) fn read_offsets(
     Ok(out)
 }
 
+/// Waits for a commit or an abort, which goes on inside: a call that ran out of time is resumed by the next (rd_kafka_commit_transaction).
+fn in_steps(
+    within: Duration,
+    give_up: &GiveUp,
+    mut call: impl FnMut(Duration) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let end = Instant::now() + within;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match call(left.min(STEP)) {
+            Err(f) if f.code == Code::OperationTimedOut && !f.fatal && left > STEP && !give_up.over() => {}
+            done => return done,
+        }
+    }
+}
+
 fn no_session() -> LogError {
     log_error(LogErrorKind::SessionLost, "use the session", "there is no open session")
 }
@@ -366,7 +386,8 @@ impl Log for KafkaLog {
         let end = Instant::now() + ASK_WITHIN;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.read_committed(left.max(BACK_OFF.0)) {
+            match self.read_committed(self.give_up.within(left.max(BACK_OFF.0))) {
+                Err(error) if self.give_up.over() => return Err(error),
                 // A coordinator that moves or loads: over in a moment.
                 Err(error) if error.kind == LogErrorKind::Retriable && left > BACK_OFF.0 => {
                     tracing::debug!(%error, "committed offsets are read again");
@@ -394,8 +415,9 @@ impl Log for KafkaLog {
         let context = format!("look at group {group}");
         // A client that knew a former coordinator would go on asking it, for ever: one of its own asks who it is now.
         let client = Arc::new(self.consumer()?);
-        let asked = client.ask_for_members(&group, MEMBERS_WITHIN);
-        let answer = asked.map_err(|f| read_error(&context, &f))?.answer(MEMBERS_WITHIN);
+        let within = self.give_up.within(MEMBERS_WITHIN);
+        let asked = client.ask_for_members(&group, within);
+        let answer = asked.map_err(|f| read_error(&context, &f))?.answer(within);
         let refused = |kind, reason: &str| Err(log_error(kind, &context, reason));
         match answer {
             Some(Ok(roster)) => {
@@ -455,17 +477,19 @@ impl Log for KafkaLog {
     }
 
     fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
-        self.session()?.sender.send(output)
+        let give_up = self.give_up.clone();
+        self.session()?.sender.send(output, &give_up)
     }
 
     fn drain(&mut self) -> Result<(), LogError> {
+        let give_up = self.give_up.clone();
         let session = self.session()?;
-        session.sender.drain().inspect_err(|_| session.spoilt = true)
+        session.sender.drain(&give_up).inspect_err(|_| session.spoilt = true)
     }
 
     fn send_offsets(&mut self, entries: &[CommitEntry]) -> Result<(), LogError> {
         let (list, sent_as) = (self.offsets(entries)?, self.sent_as()?);
-        let within = self.transaction_timeout + Duration::from_secs(5);
+        let within = self.give_up.within(self.transaction_timeout + Duration::from_secs(5));
         let session = self.session()?;
         let sent = session.watched(|client| client.send_offsets(list, sent_as, within));
         session.spoilt |= sent.is_err();
@@ -473,7 +497,7 @@ impl Log for KafkaLog {
     }
 
     fn commit(&mut self) -> Result<(), LogError> {
-        let within = self.end_within();
+        let (within, give_up) = (self.end_within(), self.give_up.clone());
         let session = self.session()?;
         if session.sender.client().in_flight() > 0 {
             return Err(log_error(
@@ -482,13 +506,15 @@ impl Log for KafkaLog {
                 "outputs are in flight: drain comes first",
             ));
         }
-        let ended = session.watched(|client| client.commit_transaction(within));
+        let commit = |client: &Arc<Client>| in_steps(within, &give_up, |step| client.commit_transaction(step));
+        let ended = session.watched(commit);
         ended.map_err(|f| end_error(self.failed("commit", &f), &f))
     }
 
     fn abort(&mut self) -> Result<(), LogError> {
-        let within = self.end_within();
-        let ended = self.session()?.watched(|client| client.abort_transaction(within));
+        let (within, give_up) = (self.end_within(), self.give_up.clone());
+        let abort = |client: &Arc<Client>| in_steps(within, &give_up, |step| client.abort_transaction(step));
+        let ended = self.session()?.watched(abort);
         ended.map_err(|f| end_error(transaction_error("abort", &f), &f))
     }
 
@@ -508,6 +534,10 @@ impl Log for KafkaLog {
 
     fn queue(&self) -> Option<QueueGauge> {
         Some(self.queue.clone())
+    }
+
+    fn give_up(&mut self, give_up: GiveUp) {
+        self.give_up = give_up;
     }
 
     fn close(&mut self) {

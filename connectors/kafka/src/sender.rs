@@ -2,7 +2,7 @@
 use crate::config::KafkaConfig;
 use crate::error::{delivery_error, log_error, transaction_error};
 use crate::ffi::{Client, Code, DeliveryFailure, Failure, Kind, Topic};
-use keyfold::sink::{LogError, LogErrorKind, LogTarget, QueueGauge};
+use keyfold::sink::{GiveUp, LogError, LogErrorKind, LogTarget, QueueGauge};
 use keyfold::types::OutputRef;
 use keyfold::types::output::decode_headers;
 use std::sync::Arc;
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Reports are served every so many sends: often enough to keep the queue of reports short.
 const SERVE_EVERY: u64 = 256;
+
+/// How often a wait for reports looks whether it should go on.
+const STEP: Duration = Duration::from_millis(500);
 
 /// By sink index; None for a sink that is not Kafka.
 pub(crate) type Targets = Vec<Option<LogTarget>>;
@@ -57,7 +60,7 @@ impl Sender {
     }
 
     /// Hands over one output; waits while the queue is full.
-    pub(crate) fn send(&mut self, output: &OutputRef<'_>) -> Result<(), LogError> {
+    pub(crate) fn send(&mut self, output: &OutputRef<'_>, give_up: &GiveUp) -> Result<(), LogError> {
         let Some(Some(topic)) = self.topics.get(usize::from(output.sink)) else {
             let context = format!("produce to sink {}", output.sink);
             return Err(log_error(
@@ -80,7 +83,7 @@ impl Sender {
                 Err(failure) => failure,
             };
             let end = *deadline.get_or_insert_with(|| Instant::now() + self.patience);
-            if failure.code != Code::QueueFull || Instant::now() > end {
+            if failure.code != Code::QueueFull || Instant::now() > end || give_up.over() {
                 return Err(self.not_taken(output, &failure));
             }
             self.client.poll(1);
@@ -123,9 +126,16 @@ impl Sender {
     }
 
     /// Waits until every output has its report; the first bad one is the error. Counts anew afterwards.
-    pub(crate) fn drain(&mut self) -> Result<(), LogError> {
-        if self.drain_within(self.patience)? {
-            return Ok(());
+    pub(crate) fn drain(&mut self, give_up: &GiveUp) -> Result<(), LogError> {
+        let end = Instant::now() + self.patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if self.drain_within(left.min(STEP))? {
+                return Ok(());
+            }
+            if left.is_zero() || give_up.over() {
+                break;
+            }
         }
         let missing = self.sent.saturating_sub(self.client.reported());
         let reason = format!("{missing} outputs of {} have no delivery report in time", self.sent);

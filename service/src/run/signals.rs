@@ -28,7 +28,7 @@ pub fn stop_on_signals(stop: &StopHandle, console: &Console) -> io::Result<()> {
             if !stop.asked() {
                 tracing::info!(
                     signal = name,
-                    "stopping: the last epoch is committed; a SIGINT now ends at once"
+                    "stopping: a last epoch is being committed; what fails is tried again for 20 s at most; a SIGINT now ends at once"
                 );
                 stop.stop();
                 asked_at = Some(Instant::now());

@@ -234,6 +234,10 @@ impl Holder<'_> {
         match error {
             RuntimeError::AssignmentLost(why) => {
                 tracing::warn!(why, "the assignment is dropped");
+                // Others replay it, or the next start does; this run has not ended with it.
+                if self.runtime.stop.asked() && self.runtime.progress.read() > self.runtime.progress.committed() {
+                    return Err(RuntimeError::StoppedEarly(format!("committing the last epoch: {why}")));
+                }
                 // The group tells soon, or the pointers are read again.
                 if taken_back {
                     return Ok(());

@@ -137,12 +137,13 @@ impl KafkaLog {
         // A client that is not connected yet looks for its coordinator again 500 ms later (rd_kafka_txn_coord_query). Without an answer
         // here the call below waits as it would have.
         if since.elapsed() < CONNECTED_WITHIN {
-            let _ = client.any_broker(CONNECTED_WITHIN);
+            let _ = client.any_broker(self.give_up.within(CONNECTED_WITHIN));
         }
         let mut wait = BACK_OFF.0;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let failure = match client.init_transactions(INIT_STEP.min(left.max(BACK_OFF.0))) {
+            let step = self.give_up.within(INIT_STEP.min(left.max(BACK_OFF.0)));
+            let failure = match client.init_transactions(step) {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
@@ -155,7 +156,7 @@ impl KafkaLog {
                 return Err(hopeless);
             }
             let error = transaction_error(&context, &failure);
-            if error.kind != LogErrorKind::Retriable || Instant::now() + wait >= end {
+            if error.kind != LogErrorKind::Retriable || Instant::now() + wait >= end || self.give_up.over() {
                 return Err(error);
             }
             tracing::warn!(%error, "init_transactions is tried again");

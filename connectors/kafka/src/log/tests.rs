@@ -27,3 +27,48 @@ fn opening_a_session_tells_every_ten_seconds_that_it_goes_on() {
         assert!(mode.fencing.is_some() && mode.single_may_live, "it is resumed");
     }
 }
+
+/// A broker was away when a stop came: each call waited for as long as ever, the process ended half a minute after its time, and a supervisor
+/// had killed it by then.
+#[test]
+fn calls_do_not_outlast_the_time_that_a_stop_leaves() {
+    let mut log = instance();
+    let begin = Instant::now();
+    log.give_up(GiveUp::new(move || {
+        Some(Duration::from_secs(2).saturating_sub(begin.elapsed()))
+    }));
+    let told = log.open_session().map_err(|e| e.kind);
+    assert_eq!(told, Err(LogErrorKind::Retriable));
+    assert!(log.committed().is_err());
+    assert!(log.group_has_members().is_err());
+    assert!(log.open_session().is_err());
+    assert!(begin.elapsed() < Duration::from_secs(7), "{:?}", begin.elapsed());
+}
+
+/// Commit and abort wait for up to 35 s, in steps that another call goes on with.
+#[test]
+fn the_end_of_a_transaction_is_waited_for_in_steps_until_a_stop_gives_up() {
+    let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = over.clone();
+    let give_up = GiveUp::new(move || {
+        let over = seen.load(std::sync::atomic::Ordering::SeqCst);
+        over.then_some(Duration::ZERO)
+    });
+    let away = || Failure::plain(Code::OperationTimedOut, "in time".to_owned());
+    let mut steps = Vec::new();
+    let ended = in_steps(Duration::from_secs(35), &give_up, |step| {
+        steps.push(step);
+        over.store(steps.len() == 3, std::sync::atomic::Ordering::SeqCst);
+        Err(away())
+    });
+    assert_eq!(ended.map_err(|f| f.code), Err(Code::OperationTimedOut));
+    assert_eq!(steps, [STEP; 3]);
+    over.store(false, std::sync::atomic::Ordering::SeqCst);
+    let mut calls = 0;
+    let fails = |_| {
+        calls += 1;
+        Err(Failure::plain(Code::Fenced, "somebody else".to_owned()))
+    };
+    assert!(in_steps(Duration::from_secs(35), &give_up, fails).is_err());
+    assert_eq!(calls, 1, "only a time-out is waited for again");
+}
