@@ -208,6 +208,7 @@ impl CommitDriver {
     /// [`RuntimeError`]: fenced, refused, or a stop that would not wait any longer.
     pub fn commit(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
         self.faults.at("barrier_aligned")?;
+        self.instance.check()?;
         if self.session.stale {
             self.settle_session(None)?;
         }

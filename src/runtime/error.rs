@@ -64,6 +64,9 @@ pub enum RuntimeError {
         /// What is wrong and what to do.
         reason: String,
     },
+    /// The machine refuses something that it may grant later.
+    #[error("{0}")]
+    Machine(String),
     /// A stop was asked for while something was being retried; what was not committed is replayed at the next start.
     #[error("stopped while {0}; what is not committed is replayed at the next start, nothing is lost")]
     StoppedEarly(String),
@@ -101,6 +104,9 @@ impl RuntimeError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             RuntimeError::Fenced(_) => ExitCode::Fenced,
+            RuntimeError::Restore(error) if error.store().is_some_and(|e| e.kind() == StoreErrorKind::Retriable) => {
+                ExitCode::Failed
+            }
             RuntimeError::Refused(_) | RuntimeError::CannotGoOn(_) | RuntimeError::Restore(_) => ExitCode::CannotGoOn,
             RuntimeError::Lane {
                 error: LaneError::Gone(_) | LaneError::Spill(_) | LaneError::Send(_),
@@ -116,5 +122,26 @@ impl RuntimeError {
             RuntimeError::Log(error) if error.kind == LogErrorKind::Fatal => ExitCode::CannotGoOn,
             _ => ExitCode::Failed,
         }
+    }
+}
+
+/// A thread that the machine refuses: there may be room for it later.
+pub(super) fn no_thread(whose: &str, why: &std::io::Error) -> RuntimeError {
+    RuntimeError::Machine(format!(
+        "{whose} thread cannot be started: {why}; raise the limit of threads of the user (ulimit -u), the service (TasksMax) or the container \
+         (pids), or give the process more memory; starting again is right"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine without room for another thread ended the run with 13, and nobody started it again.
+    #[test]
+    fn a_thread_that_cannot_be_started_is_no_reason_to_stay_down() {
+        let error = no_thread("the member's", &std::io::Error::from_raw_os_error(libc::EAGAIN));
+        assert_eq!(error.exit_code(), ExitCode::Failed);
+        assert!(error.to_string().contains("ulimit -u"), "{error}");
     }
 }

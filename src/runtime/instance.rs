@@ -3,7 +3,8 @@ use super::error::RuntimeError;
 use crate::types::Incarnation;
 use crate::types::ids::parse_hex_u64;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The locked state directory of this instance.
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Instance {
     dir: PathBuf,
     /// Held for as long as the process lives.
-    _lock: File,
+    lock: File,
     incarnations: Vec<Incarnation>,
 }
 
@@ -62,9 +63,28 @@ impl Instance {
         let incarnations = text.lines().filter_map(parse).collect();
         Ok(Instance {
             dir: dir.to_owned(),
-            _lock: file,
+            lock: file,
             incarnations,
         })
+    }
+
+    /// Whether the directory is the one that was locked: the lock of one that was removed keeps nobody out.
+    ///
+    /// # Errors
+    /// When it was removed or replaced.
+    pub fn check(&self) -> Result<(), RuntimeError> {
+        let path = self.dir.join("LOCK");
+        let (held, there) = (self.lock.metadata(), fs::metadata(&path));
+        match (held, there) {
+            (Ok(held), Ok(there)) if (held.dev(), held.ino()) != (there.dev(), there.ino()) => {}
+            (_, Err(e)) if e.kind() == ErrorKind::NotFound => {}
+            _ => return Ok(()),
+        }
+        Err(RuntimeError::Machine(format!(
+            "{} was removed or replaced under the running process, so its lock keeps no other process out any more. What is committed lies in the \
+             checkpoint store: start again, and leave the state directory alone while a process runs on it",
+            self.dir.display()
+        )))
     }
 
     /// Whether a session was held from this directory: as the directory is locked, its process is gone for certain.
@@ -163,6 +183,22 @@ mod tests {
         drop(first);
         let again = Instance::lock(dir.path()).expect("free again");
         assert!(again.held(Incarnation(7)) && !again.held(Incarnation(8)));
+    }
+
+    /// A state directory was removed under a running process. Its lock went with it, and a second process on the path was let in.
+    #[test]
+    fn a_directory_that_was_removed_or_replaced_is_found_out() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("state");
+        let first = Instance::lock(&path).expect("free");
+        first.check().expect("there");
+        fs::remove_dir_all(&path).expect("removed");
+        let gone = first.check().expect_err("removed");
+        assert_eq!(gone.exit_code() as i32, 1);
+        assert!(gone.to_string().contains("was removed or replaced"), "{gone}");
+        let second = Instance::lock(&path).expect("nobody holds it");
+        assert!(first.check().is_err());
+        second.check().expect("its own");
     }
 
     /// A full disk was found when the first session was to be remembered, after the group had been joined.

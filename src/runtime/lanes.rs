@@ -1,5 +1,5 @@
 //! The threads of the data plane, and what they tell the driver.
-use super::error::RuntimeError;
+use super::error::{RuntimeError, no_thread};
 use crate::exchange::LaneGone;
 use crate::operator::context::LaneGauges;
 use crate::operator::keyed_lane::LaneStep;
@@ -206,7 +206,7 @@ impl<'scope> Lanes<'scope> {
     ) -> Result<(), RuntimeError> {
         let handle = std::thread::Builder::new()
             .spawn_scoped(scope, body)
-            .map_err(|e| RuntimeError::CannotGoOn(format!("a lane's thread cannot be started: {e}")))?;
+            .map_err(|e| no_thread("a lane's", &e))?;
         self.handles.push(handle);
         match self.events.recv() {
             Ok(Event::Failed(lane, error)) => Err(lane_error(lane, error)),

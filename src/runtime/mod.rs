@@ -14,6 +14,7 @@ pub mod group;
 pub mod instance;
 pub mod lanes;
 mod measure;
+pub mod open_files;
 mod outbox;
 mod patient_store;
 mod processing;

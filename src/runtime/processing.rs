@@ -3,7 +3,7 @@ use super::Runtime;
 use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
-use super::error::RuntimeError;
+use super::error::{RuntimeError, no_thread};
 use super::lanes::{self, Cut, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
 use super::measure::Sampler;
 use super::progress::Phase;
@@ -264,7 +264,7 @@ fn start_eager(driver: &mut CommitDriver, config: &Config, spill: &SpillDir) -> 
         return Ok(None);
     };
     let started = Eager::start(sender, spill.clone(), config.budget().outputs_bytes / 2)
-        .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+        .map_err(|e| no_thread("the sender's", &e))?;
     Ok(Some(started))
 }
 

@@ -6,6 +6,7 @@ use super::error::RuntimeError;
 use super::group;
 use super::instance::Instance;
 use super::measure;
+use super::open_files;
 use super::outbox::{Outbox, Outboxes};
 use super::patient_store::PatientStore;
 use super::processing::Processing;
@@ -13,7 +14,7 @@ use super::progress::Phase;
 use super::restore::Restore;
 use super::{Runtime, StageInfo};
 use crate::checkpoint::chain::{Chain, ResolvedEpoch, first_sequence, store_knows};
-use crate::checkpoint::object::{ObjectReader, StateInfo};
+use crate::checkpoint::object::{ObjectError, ObjectReader, StateInfo};
 use crate::checkpoint::pointer::{Pointer, job_hash};
 use crate::checkpoint::protocol::{
     Expected, Identity, SpareDecision, SpareFacts, Start, StartFacts, check_object, check_positions, decide_start,
@@ -69,6 +70,7 @@ pub(super) fn prepare(runtime: &mut Runtime) -> Result<Prepared, RuntimeError> {
     let name = group::prepare(runtime, &instance, &topics)?;
     let config = runtime.config.clone();
     let shards = config.shards;
+    open_files::check(shards);
     let g = config
         .max_parallelism
         .unwrap_or_else(|| KeyGroups::default_max_parallelism(shards));
@@ -492,8 +494,10 @@ fn resume(
     pointer: Pointer,
 ) -> Result<Standing, RuntimeError> {
     let path = prepared.layout.epoch(pointer.epoch);
-    let object = ObjectReader::open(runtime.store.as_ref(), &path, Some(pointer.footer))
-        .map_err(|e| RuntimeError::CannotGoOn(e.to_string()))?;
+    let object = ObjectReader::open(runtime.store.as_ref(), &path, Some(pointer.footer)).map_err(|e| match e {
+        ObjectError::Store(e) => RuntimeError::Store(e),
+        damaged => RuntimeError::CannotGoOn(damaged.to_string()),
+    })?;
     let known = &object.header().states;
     check_renamed(&runtime.topology.states, known)?;
     driver.expected.states = new_states(&runtime.topology.states, known);

@@ -233,3 +233,39 @@ fn a_panic_while_the_membership_is_kept_ends_the_run_and_is_named() {
     assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
     assert!(error.to_string().contains("keeping the membership"), "{error}");
 }
+
+/// The topic had been given partitions while the job was stopped. The refusal spoke of a max parallelism, and then of a number of shards, neither
+/// of which is a setting in group mode.
+#[test]
+fn partitions_that_were_added_before_a_start_are_named_with_the_way_out() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    cluster.stop(instance);
+    cluster.broker.create_topic("in", 6);
+    let error = Cluster::failed(cluster.start("a", ""));
+    assert_eq!(error.exit_code(), ExitCode::CannotGoOn, "{error}");
+    let told = error.to_string();
+    assert!(
+        told.contains("topic in has 6 partitions")
+            && told.contains("was made from 4")
+            && told.contains("another job id"),
+        "{told}"
+    );
+    assert!(!told.contains("max parallelism"), "{told}");
+}
+
+/// A state directory was removed under a running instance: its lock went with it, and it went on without one.
+#[test]
+fn an_instance_whose_state_directory_was_removed_ends_and_goes_on_from_the_store() {
+    let mut cluster = Cluster::new();
+    let instance = at_work(&mut cluster);
+    std::fs::remove_dir_all(cluster.dir.path().join("a")).expect("removed");
+    cluster.add(2);
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::Failed, "{error}");
+    assert!(error.to_string().contains("was removed or replaced"), "{error}");
+    let again = cluster.start("a", "");
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(again);
+}

@@ -103,7 +103,7 @@ pub fn main() -> u8 {
             USAGE
         }
         Err(Failure::Other(error)) => {
-            console.say(&format!("keyfold: {error:#}"));
+            console.say(&format!("keyfold: {}", told(&error)));
             exit_code(&error) as u8
         }
     }
@@ -130,6 +130,18 @@ fn dispatch(command: Command, console: &Console) -> Done {
         }
         Command::Version { output } => version::run(output),
     }
+}
+
+/// An error with its causes, without those that it has told already.
+fn told(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .map(ToString::to_string)
+        .fold(String::new(), |told, cause| match told {
+            told if told.contains(&cause) => told,
+            told if told.is_empty() => cause,
+            told => format!("{told}: {cause}"),
+        })
 }
 
 /// The demonstration has no settings but the level of its log.

@@ -22,3 +22,14 @@ fn every_command_and_exit_code_is_documented() {
         assert!(text.contains(&row), "docs/cli.md has no {row}");
     }
 }
+
+/// "restoring shard 3 needs .." told its cause, and the cause was told once more behind it.
+#[test]
+fn a_cause_that_was_told_already_is_left_out() {
+    let cause = anyhow::anyhow!("the object is damaged");
+    assert_eq!(told(&cause), "the object is damaged");
+    let twice = cause.context("restoring shard 3: the object is damaged");
+    assert_eq!(told(&twice), "restoring shard 3: the object is damaged");
+    let outer = twice.context("the run ended");
+    assert_eq!(told(&outer), "the run ended: restoring shard 3: the object is damaged");
+}

@@ -23,7 +23,7 @@ use crate::http::{HttpError, Server};
 use crate::observe::Observed;
 use crate::settings::{Mode, Settings};
 use keyfold::checkpoint::{DirectoryStore, Store};
-use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, store_log};
+use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, open_files, store_log};
 use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::Topology;
@@ -82,6 +82,9 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
     let group = in_group(&job, settings.mode())?;
     let stop = StopHandle::default();
     stop_on_signals(&stop, console).map_err(RunError::Signals)?;
+    if let Err(error) = open_files::raise_limit() {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
     let engine = settings.engine(&job.id);
     // Barriers come once an epoch, however long that is.
     let observed = Observed::new(engine.epoch_interval + engine.stall_after, Metrics::new());

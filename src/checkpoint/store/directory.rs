@@ -95,6 +95,25 @@ impl DirectoryStore {
         Ok(store)
     }
 
+    /// What is not there, unless the whole store is away: nothing can be said of an object then.
+    fn missing(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::NotFound { .. } => self.there().err().unwrap_or(error),
+            error => error,
+        }
+    }
+
+    /// Whether this is the store still, and not the place where it was mounted.
+    fn there(&self) -> Result<(), StoreError> {
+        match std::fs::symlink_metadata(self.root.join(STORE_FILE)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(StoreError::Retriable {
+                path: self.root.display().to_string(),
+                reason: format!("the store is away, {STORE_FILE} is not in the directory: mount it, or move it back"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn full(&self, path: &ObjectPath) -> PathBuf {
         self.root.join(path.as_str())
     }
@@ -120,6 +139,8 @@ impl DirectoryStore {
             return Ok(());
         }
         let Some(parent) = dir.parent() else { return Ok(()) };
+        // Directories made below an empty mount point would take what nobody finds again.
+        self.there()?;
         self.ensure_dir(parent)?;
         match DirBuilder::new().create(dir) {
             Ok(()) => {}
@@ -284,14 +305,14 @@ impl Store for DirectoryStore {
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
         let full = self.full(path);
         let mut bytes = Vec::new();
-        let mut file = open_read(&full).map_err(|e| classify(&full, "open", &e))?;
+        let mut file = open_read(&full).map_err(|e| self.missing(classify(&full, "open", &e)))?;
         file.read_to_end(&mut bytes).map_err(|e| classify(&full, "read", &e))?;
         Ok(bytes)
     }
 
     fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
         let full = self.full(path);
-        let file = open_read(&full).map_err(|e| classify(&full, "open", &e))?;
+        let file = open_read(&full).map_err(|e| self.missing(classify(&full, "open", &e)))?;
         let size = file.metadata().map_err(|e| classify(&full, "look at", &e))?.len();
         let len = len.min(size.saturating_sub(offset));
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
@@ -302,7 +323,7 @@ impl Store for DirectoryStore {
 
     fn size(&self, path: &ObjectPath) -> Result<u64, StoreError> {
         let full = self.full(path);
-        let found = std::fs::symlink_metadata(&full).map_err(|e| classify(&full, "look at", &e))?;
+        let found = std::fs::symlink_metadata(&full).map_err(|e| self.missing(classify(&full, "look at", &e)))?;
         if found.is_file() {
             return Ok(found.len());
         }
@@ -315,7 +336,7 @@ impl Store for DirectoryStore {
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
         let full = self.full(prefix);
         let entries = match std::fs::read_dir(&full) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return self.there().map(|()| Vec::new()),
             other => other.map_err(|e| classify(&full, "list", &e))?,
         };
         let mut out = Vec::new();
@@ -336,7 +357,7 @@ impl Store for DirectoryStore {
 
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         let full = self.full(path);
-        std::fs::remove_file(&full).map_err(|e| classify(&full, "remove", &e))?;
+        std::fs::remove_file(&full).map_err(|e| self.missing(classify(&full, "remove", &e)))?;
         full.parent().map_or(Ok(()), |dir| self.sync(dir))
     }
 

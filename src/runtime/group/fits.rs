@@ -56,9 +56,26 @@ fn fits(
     for pointer in named_epochs(&identity, committed)? {
         let of_job = (&driver.expected, runtime.topology.states.as_slice());
         let (header, expected) = pointed(store, layout, &pointer, of_job)?;
+        same_partitions(&header, &expected)?;
         check_object(&header, &expected)?;
     }
     Ok(())
+}
+
+/// In group mode the partitions are the shards, and no setting brings back the former number.
+fn same_partitions(header: &Header, expected: &Expected) -> Result<(), RuntimeError> {
+    let (then, now) = (header.groups.shards, expected.groups.shards);
+    if then == now || header.topics.iter().any(|t| t.partitions != then) {
+        return Ok(());
+    }
+    let topics: Vec<&str> = expected.topics.iter().map(|t| t.topic.as_str()).collect();
+    Err(RuntimeError::CannotGoOn(format!(
+        "topic {} has {now} partitions, and the state of epoch {} was made from {then}: in group mode each partition is a shard of the state, \
+         and with another number of them keys lie elsewhere. Begin anew under another job id, which reads the topic as it is from its start \
+         positions, or bring back a topic of {then} partitions",
+        topics.join(", "),
+        header.epoch
+    )))
 }
 
 /// Opens the object that a pointer names: its header, and what an object that knows its states must say when this job can go on from it.

@@ -3,6 +3,7 @@
 //! any call for a sign of life).
 use super::signals::Signals;
 use crate::runtime::RuntimeError;
+use crate::runtime::error::no_thread;
 use crate::source::{GroupEvent, Membership, MembershipError};
 use crate::telemetry::{Metrics, Trouble};
 use crate::types::Assignment;
@@ -75,8 +76,7 @@ impl Member {
         let spawned = std::thread::Builder::new()
             .name("member".into())
             .spawn(move || keeper.keep());
-        let thread =
-            spawned.map_err(|e| RuntimeError::CannotGoOn(format!("the member's thread cannot be started: {e}")))?;
+        let thread = spawned.map_err(|e| no_thread("the member's", &e))?;
         Ok(Member {
             signals: signals.clone(),
             decisions,
