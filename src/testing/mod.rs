@@ -6,6 +6,7 @@
 //! offsets and consumer groups as Kafka has them. A [`Process`] stands for the process that a runtime runs in: it counts calls, and dies or fails on request.
 mod broker;
 mod clock;
+mod conformance;
 mod driver;
 pub mod faults;
 mod inspect;
@@ -18,6 +19,7 @@ mod store;
 
 pub use broker::{CommitRecord, GroupView, MemoryBroker};
 pub use clock::ManualClock;
+pub use conformance::store_conformance;
 pub use driver::{DriverError, TestDriver};
 pub use faults::Faults;
 pub use log::MemoryLog;

@@ -1,6 +1,6 @@
 //! A store in a directory, local or on a network filesystem that honours fsync.
 use super::path::TMP_MARK;
-use super::{ObjectPath, Store, StoreError, sys};
+use super::{ObjectPath, Store, StoreError, StoreFile, sys};
 use crate::testing::faults::Faults;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -23,13 +23,6 @@ pub struct DirectoryStore {
     faults: Faults,
     /// Directories whose own entry is known to be on disk.
     durable: Mutex<HashSet<PathBuf>>,
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoreFile {
-    format: u32,
-    id: String,
 }
 
 fn classify(path: &Path, action: &str, e: &io::Error) -> StoreError {
@@ -81,11 +74,10 @@ impl DirectoryStore {
         let used = store.root.join(JOBS).exists();
         if !file.exists() {
             if used {
-                return Err(lost_store_file(&file));
+                return Err(StoreFile::lost(&file.display().to_string()));
             }
             let id = sys::random().map_err(|e| classify(&file, "draw an id", &e))?;
-            let text = format!("{{\"format\":1,\"id\":\"{id:016x}\"}}\n");
-            match store.create(&file, &[text.as_bytes()]) {
+            match store.create(&file, &[StoreFile::text(id).as_bytes()]) {
                 Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(e) => return Err(e),
             }
@@ -258,35 +250,14 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A new id would lead every pointer astray, so none is drawn.
-fn lost_store_file(file: &Path) -> StoreError {
-    StoreError::Fatal {
-        path: file.display().to_string(),
-        reason: "is missing, and the store holds objects: bring it back from a copy, or write {\"format\":1,\"id\":\"<id>\"} with \
-                 the id at the end of the name of the job's directory in a state directory"
-            .to_owned(),
-    }
-}
-
 fn read_store_file(file: &Path) -> Result<u64, StoreError> {
-    let bad = |reason: String| StoreError::Fatal {
-        path: file.display().to_string(),
-        reason,
-    };
     let mut text = String::new();
     let opened = open_read(file).map_err(|e| classify(file, "open", &e))?;
     opened
         .take(4096)
         .read_to_string(&mut text)
         .map_err(|e| classify(file, "read", &e))?;
-    let found: StoreFile = serde_json::from_str(&text).map_err(|e| bad(format!("is not a store file: {e}")))?;
-    if found.format != 1 {
-        return Err(bad(format!(
-            "is of store format {}, this version knows format 1",
-            found.format
-        )));
-    }
-    crate::types::ids::parse_hex_u64(&found.id, "store id").map_err(|e| bad(format!("holds {:?}: {e}", found.id)))
+    StoreFile::parse(&file.display().to_string(), &text)
 }
 
 impl Store for DirectoryStore {

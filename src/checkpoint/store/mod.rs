@@ -3,6 +3,7 @@
 //! Objects are created once under a unique name and never overwritten (EP-2). When [`Store::put_new`] has returned, the object
 //! survives the loss of the machine's power (EP-1).
 mod directory;
+mod file;
 mod memory;
 mod path;
 mod sys;
@@ -10,6 +11,7 @@ mod sys;
 mod tests;
 
 pub use directory::DirectoryStore;
+pub use file::StoreFile;
 pub use memory::MemoryStore;
 pub use path::{Layout, ObjectPath, PathError};
 pub use sys::random;

@@ -1,110 +1,21 @@
 use super::*;
+use crate::testing::store_conformance;
 use std::fs;
 use std::path::Path;
-use std::sync::Barrier;
 
 fn path(parts: &[&str]) -> ObjectPath {
     ObjectPath::new(parts).expect("valid")
 }
 
-/// What every store must do. Needs an empty one.
-fn conformance(store: &dyn Store) {
-    let folder = path(&["jobs", "j", "s", "epochs"]);
-    let object = folder.join("one").expect("valid");
-    assert_eq!(store.list(&folder), Ok(Vec::new()));
-    assert_eq!(
-        store.get(&object).expect_err("missing").kind(),
-        StoreErrorKind::NotFound
-    );
-    assert_eq!(
-        store.size(&object).expect_err("missing").kind(),
-        StoreErrorKind::NotFound
-    );
-    assert_eq!(
-        store.get_range(&object, 0, 1).expect_err("missing").kind(),
-        StoreErrorKind::NotFound
-    );
-    assert_eq!(
-        store.delete(&object).expect_err("missing").kind(),
-        StoreErrorKind::NotFound
-    );
-    assert!(
-        store
-            .get(&object)
-            .expect_err("missing")
-            .to_string()
-            .contains("jobs/j/s/epochs/one")
-    );
-
-    store.put_new(&object, &[b"abc", b"", b"def"]).expect("put");
-    assert_eq!(store.get(&object).expect("get"), b"abcdef");
-    assert_eq!(store.size(&object), Ok(6));
-    assert_eq!(store.get_range(&object, 1, 3).expect("range"), b"bcd");
-    assert_eq!(store.get_range(&object, 4, 100).expect("range"), b"ef");
-    assert_eq!(store.get_range(&object, 9, 1).expect("range"), b"");
-    assert_eq!(store.list(&folder), Ok(vec![(object.clone(), 6)]));
-
-    store
-        .put_new(&object, &[b"ab", b"cdef"])
-        .expect("the same bytes are an earlier try of ours");
-    for other in [&b"abcdeF"[..], b"abcde", b"abcdefg", b""] {
-        assert_eq!(
-            store.put_new(&object, &[other]).expect_err("taken").kind(),
-            StoreErrorKind::AlreadyExists
-        );
-    }
-    assert_eq!(store.get(&object).expect("get"), b"abcdef", "never overwritten");
-
-    let big = vec![7u8; 300_000];
-    let second = folder.join("two").expect("valid");
-    store.put_new(&second, &[&big, &big]).expect("put");
-    store.put_new(&second, &[&big, &big]).expect("again");
-    store
-        .put_new(&path(&["jobs", "j", "s", "commit", "0"]), &[b"x"])
-        .expect("put");
-    let listed = store.list(&folder).expect("list");
-    assert_eq!(
-        listed,
-        vec![(object.clone(), 6), (second, 600_000)],
-        "only what lies right under it"
-    );
-    store.delete(&object).expect("delete");
-    assert_eq!(store.get(&object).expect_err("gone").kind(), StoreErrorKind::NotFound);
-    store
-        .put_new(&folder.join("empty").expect("valid"), &[])
-        .expect("an empty object");
-    exactly_one_creates(store, &folder);
-}
-
-fn exactly_one_creates(store: &dyn Store, folder: &ObjectPath) {
-    for round in 0..20 {
-        let object = folder.join(&format!("race-{round}")).expect("valid");
-        let barrier = Barrier::new(8);
-        let run = |i: u8| {
-            barrier.wait();
-            store.put_new(&object, &[&[i; 1000]]).map(|()| i)
-        };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8u8).map(|i| scope.spawn(move || run(i))).collect();
-            threads.into_iter().map(|t| t.join().expect("thread")).collect()
-        });
-        let winners: Vec<u8> = results.iter().flatten().copied().collect();
-        assert_eq!(winners.len(), 1, "round {round}");
-        assert_eq!(store.get(&object).expect("get"), vec![winners[0]; 1000]);
-        let kinds = results.iter().filter_map(|r| r.as_ref().err()).map(StoreError::kind);
-        assert!(kinds.into_iter().all(|k| k == StoreErrorKind::AlreadyExists));
-    }
-}
-
 #[test]
 fn a_memory_store_conforms() {
-    conformance(&MemoryStore::new(1));
+    store_conformance(&MemoryStore::new(1));
 }
 
 #[test]
 fn a_directory_store_conforms_and_leaves_no_unfinished_writes() {
     let dir = tempfile::tempdir().expect("dir");
-    conformance(&directory(dir.path(), ""));
+    store_conformance(&directory(dir.path(), ""));
     let names = walk(dir.path());
     assert!(names.iter().all(|n| !n.contains(".tmp-")), "{names:?}");
 }
