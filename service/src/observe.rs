@@ -67,10 +67,10 @@ impl Observed {
         }
     }
 
-    /// The start waits for an output topic, and looks again after `backoff`.
-    pub fn waits(&self, topic: &str, why: &str, backoff: Duration) {
-        self.inner.metrics.retry("topic", backoff);
-        *self.inner.waits_for.lock() = Some(format!("waiting for the output topic {topic}: {why}"));
+    /// The start waits for something, and looks again after `backoff`. The step is the label of the metric.
+    pub fn waits(&self, step: &'static str, why: String, backoff: Duration) {
+        self.inner.metrics.retry(step, backoff);
+        *self.inner.waits_for.lock() = Some(format!("waiting for {why}"));
     }
 
     /// The run has begun.

@@ -50,7 +50,11 @@ fn health_says_what_the_run_is_doing_and_metrics_are_those_of_the_engine() {
         "{body}"
     );
     // A start that waits is seen: what it waits for, and that it tries.
-    observed.waits("totals", "no broker", Duration::from_secs(10));
+    observed.waits(
+        "topic",
+        "the output topic totals: no broker".to_owned(),
+        Duration::from_secs(10),
+    );
     assert!(
         get(at, "/health/ready")
             .1

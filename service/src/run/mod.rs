@@ -12,6 +12,7 @@ mod job;
 mod refused;
 mod signals;
 mod status;
+mod store;
 mod waiting;
 
 pub use job::{Commits, MakeTopology, RunnableJob};
@@ -22,13 +23,11 @@ use crate::console::Console;
 use crate::http::{HttpError, Server};
 use crate::observe::Observed;
 use crate::settings::{Mode, Settings};
-use keyfold::checkpoint::{DirectoryStore, Store};
 use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, open_files, store_log};
 use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::Topology;
 use keyfold_kafka::{KafkaLog, KafkaMembership};
-use std::sync::Arc;
 
 /// Why a job did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -106,8 +105,8 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
     });
     drop(status);
     match result {
-        // It waited for brokers, and nothing had begun.
-        Err(RunError::Topology(why)) if stop.asked() => tracing::info!(%why, "stopped"),
+        // It waited for brokers or for the store, and nothing had begun.
+        Err(RunError::Topology(why) | RunError::Store(why)) if stop.asked() => tracing::info!(%why, "stopped"),
         Ok(()) => {
             let report = observed.report();
             let epoch = report.epoch.unwrap_or_default();
@@ -139,16 +138,7 @@ fn build(
     faults: Faults,
     waiting: &Waiting,
 ) -> Result<Runtime, RunError> {
-    let dir = settings.checkpoint_dir();
-    if std::fs::metadata(&dir).is_ok_and(|found| !found.is_dir()) {
-        let wrong = format!(
-            "{} is a file, and a directory is needed: name another path",
-            dir.display()
-        );
-        return Err(RunError::Store(wrong));
-    }
-    let opened = DirectoryStore::open(&dir, faults.clone());
-    let store: Arc<dyn Store> = Arc::new(opened.map_err(|e| RunError::Store(e.to_string()))?);
+    let store = store::open(settings, &faults, waiting)?;
     let topology: Topology = (job.topology)(waiting).map_err(RunError::Topology)?;
     let config = settings.engine(&job.id);
     let log: LogFactory = match job.commits {

@@ -1,7 +1,12 @@
 //! How a start waits for what it cannot reach.
 use crate::observe::Observed;
+use keyfold::checkpoint::store::{StoreError, StoreErrorKind};
 use keyfold::runtime::StopHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(10);
+const SLICE: Duration = Duration::from_millis(50);
 
 /// Goes with whoever makes a topology: it may wait for the outside until a stop is asked for, and tells of it.
 #[derive(Clone, Default)]
@@ -28,7 +33,43 @@ impl Waiting {
     /// An output topic cannot be looked at, and is looked for again after `backoff`.
     pub fn again(&self, topic: &str, why: &str, backoff: Duration) {
         if let Some(observed) = &self.observed {
-            observed.waits(topic, why, backoff);
+            observed.waits("topic", format!("the output topic {topic}: {why}"), backoff);
         }
+    }
+
+    /// Opens the checkpoint store, again and again while it cannot be reached, with a wait that doubles up to 10 s.
+    ///
+    /// # Errors
+    /// What does not pass by itself; and the last failure, once a stop was asked for.
+    pub(super) fn until_opened<T>(&self, open: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut backoff = FIRST;
+        loop {
+            match open() {
+                Err(error) if error.kind() == StoreErrorKind::Retriable => {
+                    tracing::warn!(backoff_ms = backoff.as_millis() as u64, %error, "waiting for the checkpoint store");
+                    if let Some(observed) = &self.observed {
+                        observed.waits("store", format!("the checkpoint store: {error}"), backoff);
+                    }
+                    if !self.sleep(backoff) {
+                        return Err(error);
+                    }
+                    backoff = (backoff * 2).min(LONGEST);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// False when a stop came first.
+    fn sleep(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.stop.asked() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+        false
     }
 }

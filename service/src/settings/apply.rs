@@ -121,10 +121,22 @@ impl Settings {
         }
     }
 
-    /// Where the checkpoint store lies.
+    /// Where the checkpoint store lies: the path of a directory, or the address of a bucket.
     #[must_use]
-    pub fn checkpoint_dir(&self) -> PathBuf {
-        PathBuf::from(self.text(&table::CHECKPOINT_DIR))
+    pub fn checkpoint_dir(&self) -> &str {
+        self.text(&table::CHECKPOINT_DIR)
+    }
+
+    /// The service of S3, where it is not the environment's.
+    #[must_use]
+    pub fn s3_endpoint(&self) -> Option<String> {
+        self.own_text(&table::S3_ENDPOINT)
+    }
+
+    /// The region of the bucket, where it is not the environment's.
+    #[must_use]
+    pub fn s3_region(&self) -> Option<String> {
+        self.own_text(&table::S3_REGION)
     }
 
     /// Where health and metrics are served.

@@ -8,6 +8,10 @@ use tracing_subscriber::EnvFilter;
 pub enum Kind {
     /// A path of a directory.
     Directory,
+    /// A path of a directory, or `s3://bucket/prefix`.
+    Store,
+    /// `http://host:port` or `https://host`.
+    Url,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// `true` or `false`.
@@ -88,15 +92,22 @@ impl Kind {
         let no = || format!("is not {noun}");
         match self {
             Kind::Directory if text.is_empty() || text.contains('\0') => Err(no()),
+            Kind::Store if !is_store(text) => Err(no()),
+            Kind::Url if !is_url(text) => Err(no()),
             Kind::Choice(words) if !words.contains(&text) => Err(format!("is none of {}", words.join(", "))),
             Kind::Name if !is_name(text) => Err(no()),
             Kind::Brokers if !text.split(',').all(|broker| is_address(broker.trim())) => Err(no()),
             Kind::Address if text != "off" && !is_address(text) => Err(no()),
             Kind::Levels if !is_levels(text) => Err(no()),
             Kind::Properties => Err("is a property, not a setting".to_owned()),
-            Kind::Directory | Kind::Choice(_) | Kind::Name | Kind::Brokers | Kind::Address | Kind::Levels => {
-                Ok(Value::Text(text.to_owned()))
-            }
+            Kind::Directory
+            | Kind::Store
+            | Kind::Url
+            | Kind::Choice(_)
+            | Kind::Name
+            | Kind::Brokers
+            | Kind::Address
+            | Kind::Levels => Ok(Value::Text(text.to_owned())),
             Kind::Bool => text.parse().map(Value::Bool).map_err(|_| no()),
             Kind::Number { min, max } => {
                 let number = whole(text).ok_or_else(no)?;
@@ -123,6 +134,8 @@ impl Kind {
     pub fn noun(self) -> &'static str {
         match self {
             Kind::Directory => "a directory",
+            Kind::Store => "a directory or the address of a bucket",
+            Kind::Url => "a URL",
             Kind::Choice(_) => "a word",
             Kind::Bool => "true or false",
             Kind::Number { .. } => "a whole number",
@@ -142,6 +155,8 @@ impl Kind {
         let range = |min: Value, max: Value| format!("from {min} to {max}");
         match self {
             Kind::Directory => "the path of a directory".to_owned(),
+            Kind::Store => "the path of a directory, or s3://bucket/prefix".to_owned(),
+            Kind::Url => "https://host or http://host:port".to_owned(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Number { min, max } => format!("a whole number {}", range(Value::Number(min), Value::Number(max))),
             Kind::Duration { min, max } => format!(
@@ -164,6 +179,8 @@ impl Kind {
     pub fn example(self) -> &'static str {
         match self {
             Kind::Directory => "data",
+            Kind::Store => "s3://state/jobs",
+            Kind::Url => "http://127.0.0.1:9000",
             Kind::Choice(words) => words.first().copied().unwrap_or_default(),
             Kind::Bool => "true",
             Kind::Number { .. } => "4",
@@ -182,6 +199,8 @@ impl Kind {
     pub fn placeholder(self) -> &'static str {
         match self {
             Kind::Directory => "DIR",
+            Kind::Store => "DIR|S3-URL",
+            Kind::Url => "URL",
             Kind::Choice(_) => "WORD",
             Kind::Bool => "BOOL",
             Kind::Number { .. } => "N",
@@ -235,6 +254,21 @@ fn is_address(text: &str) -> bool {
     let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let bad = |c: char| c.is_whitespace() || c.is_control() || "/,@".contains(c);
     !host.is_empty() && !host.contains(bad) && whole(port).is_some_and(|port| port <= u64::from(u16::MAX))
+}
+
+fn is_store(text: &str) -> bool {
+    #[cfg(feature = "s3")]
+    if keyfold_s3::S3Config::is_url(text) {
+        return keyfold_s3::S3Config::of_url(text).is_ok();
+    }
+    !text.is_empty() && !text.contains('\0') && !text.contains("://")
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = |rest: &str| rest.strip_suffix('/').unwrap_or(rest).to_owned();
+    rest.map(host)
+        .is_some_and(|host| is_address(&host) || is_address(&format!("{host}:443")))
 }
 
 /// A word is a level, or levels of parts: `info,keyfold_kafka=debug`. The filter itself takes any word for a part.

@@ -122,8 +122,13 @@ settings! {
 
     STATE_DIR, "state_dir", Storage, Kind::Directory, "data/state", None,
         "Local copies of state, in a directory for each job. Every instance on a machine needs one of its own. It may be lost.";
-    CHECKPOINT_DIR, "checkpoint_dir", Storage, Kind::Directory, "data/checkpoints", None,
-        "The checkpoint store: what a job's state is restored from. All instances of a job need the same, on a disk that outlives them.";
+    CHECKPOINT_DIR, "checkpoint_dir", Storage, Kind::Store, "data/checkpoints", None,
+        "The checkpoint store: what a job's state is restored from. A directory, on a disk that outlives the instances, or a bucket of S3, \
+         s3://bucket/prefix, with credentials from the environment (AWS_ACCESS_KEY_ID and so on). All instances of a job need the same.";
+    S3_ENDPOINT, "s3.endpoint", Storage, Kind::Url, "auto", Some("`AWS_ENDPOINT_URL`, else that of AWS"),
+        "The service that has the bucket, where it is not AWS. It must know conditional writes (If-None-Match).";
+    S3_REGION, "s3.region", Storage, Kind::Name, "auto", Some("`AWS_REGION`, else us-east-1"),
+        "The region of the bucket.";
 
     EPOCH_INTERVAL, "epoch_interval", Epochs, duration(10, 10 * MINUTE), "1s", None,
         "Time between two commits. Also the largest part of the latency of outputs.";

@@ -25,7 +25,7 @@ pub struct DirectoryStore {
     durable: Mutex<HashSet<PathBuf>>,
 }
 
-fn classify(path: &Path, action: &str, e: &io::Error) -> StoreError {
+pub(super) fn classify(path: &Path, action: &str, e: &io::Error) -> StoreError {
     let reason = format!("cannot {action}: {e}");
     let path = path.display().to_string();
     match e.kind() {
@@ -38,13 +38,22 @@ fn classify(path: &Path, action: &str, e: &io::Error) -> StoreError {
         | ErrorKind::WouldBlock
         | ErrorKind::TimedOut
         | ErrorKind::StaleNetworkFileHandle
+        // Somebody repairs a mount or a mode while the job waits with its state.
+        | ErrorKind::PermissionDenied
+        | ErrorKind::ReadOnlyFilesystem
         | ErrorKind::OutOfMemory => return StoreError::Retriable { path, reason },
         _ => {}
     }
     match e.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::EHOSTDOWN | libc::EHOSTUNREACH | libc::ENETDOWN) => {
-            StoreError::Retriable { path, reason }
-        }
+        Some(
+            libc::EIO
+            | libc::EMFILE
+            | libc::ENFILE
+            | libc::ENOBUFS
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENETDOWN,
+        ) => StoreError::Retriable { path, reason },
         _ => StoreError::Fatal { path, reason },
     }
 }
@@ -207,6 +216,18 @@ impl DirectoryStore {
     }
 }
 
+/// As [`classify`], where nothing has begun: what is a matter of settings ends the start.
+pub(super) fn classify_start(path: &Path, action: &str, e: &io::Error) -> StoreError {
+    let path_text = path.display().to_string();
+    match e.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::Fatal {
+            path: path_text,
+            reason: format!("cannot {action}: {e}"),
+        },
+        _ => classify(path, action, e),
+    }
+}
+
 /// Makes the root and what is missing above it. The entry of the root is synced at every start: who made it may not have come to it.
 fn make_root(root: &Path) -> Result<PathBuf, StoreError> {
     let made: Vec<&Path> = root
@@ -214,7 +235,8 @@ fn make_root(root: &Path) -> Result<PathBuf, StoreError> {
         .skip(1)
         .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
         .collect();
-    std::fs::create_dir_all(root).map_err(|e| classify(root, "create the directory", &e))?;
+    std::fs::create_dir_all(root).map_err(|e| classify_start(root, "create the directory", &e))?;
+    sys::writable(root).map_err(|e| classify_start(root, "write into the directory", &e))?;
     for dir in made.iter().filter_map(|dir| dir.canonicalize().ok()) {
         dir.parent()
             .map_or(Ok(()), sync_dir)

@@ -91,15 +91,15 @@ pub enum StoreError {
         /// The object's path.
         path: String,
     },
-    /// May pass: full, busy, interrupted, unreachable.
-    #[error("{path}: {reason}; tried again until it works: make room in the store or make it reachable")]
+    /// May pass: full, busy, interrupted, unreachable, not permitted for now.
+    #[error("{path}: {reason}; tried again until it works: make room in the store, or make it reachable and writable")]
     Retriable {
         /// The object's path.
         path: String,
         /// What the system said.
         reason: String,
     },
-    /// Does not pass by itself: permissions, a broken disk, a store that is none.
+    /// Does not pass by itself: a setting that is wrong, a store that is none.
     #[error("{path}: {reason}; check the store's permissions and its disk, then start again")]
     Fatal {
         /// The object's path.

@@ -52,3 +52,15 @@ pub fn random() -> io::Result<u64> {
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_be_bytes(bytes))
 }
+
+/// Whether this process may make entries in a directory.
+#[allow(unsafe_code)]
+pub(super) fn writable(dir: &Path) -> io::Result<()> {
+    let dir = CString::new(dir.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the pointer is a NUL-terminated string that outlives the call, which only reads it.
+    let rc = unsafe { libc::faccessat(libc::AT_FDCWD, dir.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
+    match rc {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -268,3 +268,26 @@ fn a_memory_store_fails_forgets_and_damages_when_told_to() {
     assert_eq!(store.get(&object).expect("there"), b"y");
     assert_eq!(store.puts(), 4);
 }
+
+/// A directory that somebody made read-only under a running job ended it with exit code 13, though nothing was lost by waiting.
+#[test]
+fn row_26_a_directory_that_may_not_be_written_for_now_may_be_later() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    let object = path(&["jobs", "j", "s", "epochs", "one"]);
+    // Root may write everywhere, but not below a file.
+    fs::write(dir.path().join("jobs"), "in the way").expect("write");
+    assert_eq!(
+        store.put_new(&object, &[b"x"]).expect_err("no directory").kind(),
+        StoreErrorKind::Fatal
+    );
+    fs::remove_file(dir.path().join("jobs")).expect("remove");
+    for errno in [libc::EACCES, libc::EROFS, libc::EIO, libc::ENOSPC, libc::EDQUOT] {
+        let e = std::io::Error::from_raw_os_error(errno);
+        let running = super::directory::classify(dir.path(), "write", &e);
+        assert_eq!(running.kind(), StoreErrorKind::Retriable, "{running}");
+        let starting = super::directory::classify_start(dir.path(), "write", &e).kind();
+        let settings = matches!(errno, libc::EACCES | libc::EROFS);
+        assert_eq!(starting == StoreErrorKind::Fatal, settings, "{e}");
+    }
+}

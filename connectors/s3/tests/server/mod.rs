@@ -20,6 +20,7 @@ pub const SECRET: &str = "secret";
 
 /// What happens to a request.
 #[derive(Debug, Clone)]
+#[allow(dead_code, reason = "each test crate uses its part")]
 pub enum Fault {
     /// It is answered with this status and code, and not done.
     Answer(u16, &'static str),
@@ -90,6 +91,13 @@ impl Server {
         }
     }
 
+    /// Where it listens, on loopback.
+    #[allow(dead_code, reason = "each test crate uses its part")]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    #[allow(dead_code, reason = "each test crate uses its part")]
     pub fn config(&self) -> S3Config {
         let mut config = S3Config::of_url("s3://state/team/one").expect("url");
         config.endpoint = Some(format!("http://127.0.0.1:{}", self.port));
@@ -99,6 +107,7 @@ impl Server {
     }
 
     /// The next request of the method meets the fault; one after the other.
+    #[allow(dead_code, reason = "each test crate uses its part")]
     pub fn next(&self, method: Method, fault: Fault) {
         self.script.lock().faults.push_back((method, fault));
     }
@@ -109,11 +118,13 @@ impl Server {
     }
 
     /// `METHOD /path?query` of the requests since the last call.
+    #[allow(dead_code, reason = "each test crate uses its part")]
     pub fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.script.lock().seen)
     }
 
     /// The file of an object.
+    #[allow(dead_code, reason = "each test crate uses its part")]
     pub fn file(&self, object: &str) -> std::path::PathBuf {
         self.dir.path().join("state/team/one").join(object)
     }
