@@ -8,7 +8,7 @@ ROUNDS ?= 30
 SECONDS ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench-takeover bench-yaml kill-test-single soak kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench bench-takeover bench-yaml kill-test-single soak kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ soak: build kafka-fetch ## Feeds pipelines with garbage for SECONDS (default 120
 
 bench-takeover: build kafka-fetch ## Measures the pause of partitions that move between instances, with a million keys
 	"$${CARGO_TARGET_DIR:-target}/release/takeover"
+
+bench: build kafka-fetch ## Measures rate, CPU, memory, restart and latency beside a baseline; takes about half an hour
+	"$${CARGO_TARGET_DIR:-target}/release/bench"
 
 bench-yaml: build ## Measures a pipeline in YAML beside the same job in Rust
 	"$${CARGO_TARGET_DIR:-target}/release/examples/totals_rate" 2000000 3

@@ -134,6 +134,7 @@ fn heading(part: Part) -> &'static str {
     match part {
         Part::Job => "Settings: the job",
         Part::Storage => "Settings: directories",
+        Part::S3 => "Settings: checkpoints in S3",
         Part::Epochs => "Settings: epochs",
         Part::Resources => "Settings: threads and memory",
         Part::Group => "Settings: several instances",

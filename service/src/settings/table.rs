@@ -27,6 +27,8 @@ pub enum Part {
     Job,
     /// Directories.
     Storage,
+    /// Checkpoints in S3.
+    S3,
     /// Epochs and transactions.
     Epochs,
     /// Threads and memory.
@@ -48,6 +50,7 @@ impl Part {
         match self {
             Part::Job => "The job",
             Part::Storage => "Directories",
+            Part::S3 => "Checkpoints in S3",
             Part::Epochs => "Epochs",
             Part::Resources => "Threads and memory",
             Part::Group => "Several instances",
@@ -125,9 +128,9 @@ settings! {
     CHECKPOINT_DIR, "checkpoint_dir", Storage, Kind::Store, "data/checkpoints", None,
         "The checkpoint store: what a job's state is restored from. A directory, on a disk that outlives the instances, or a bucket of S3, \
          s3://bucket/prefix, with credentials from the environment (AWS_ACCESS_KEY_ID and so on). All instances of a job need the same.";
-    S3_ENDPOINT, "s3.endpoint", Storage, Kind::Url, "auto", Some("`AWS_ENDPOINT_URL`, else that of AWS"),
+    S3_ENDPOINT, "s3.endpoint", S3, Kind::Url, "auto", Some("`AWS_ENDPOINT_URL`, else that of AWS"),
         "The service that has the bucket, where it is not AWS. It must know conditional writes (If-None-Match).";
-    S3_REGION, "s3.region", Storage, Kind::Name, "auto", Some("`AWS_REGION`, else us-east-1"),
+    S3_REGION, "s3.region", S3, Kind::Name, "auto", Some("`AWS_REGION`, else us-east-1"),
         "The region of the bucket.";
 
     EPOCH_INTERVAL, "epoch_interval", Epochs, duration(10, 10 * MINUTE), "1s", None,

@@ -1,0 +1,114 @@
+//! From producing to a read_committed receipt, at a steady rate.
+use crate::load::send;
+use crate::report::Report;
+use crate::run::{Mode, counts, start};
+use crate::scene::Scene;
+use anyhow::{Context, Result};
+use keyfold_e2e::rng::Rng;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::Message;
+use rdkafka::producer::BaseProducer;
+use rdkafka::{Offset, TopicPartitionList};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const RATE: u64 = 20_000;
+const KEYS: u64 = 100_000;
+const WARM: Duration = Duration::from_secs(10);
+const MEASURED: Duration = Duration::from_secs(30);
+
+/// An output has the timestamp of its record, which is when it was produced.
+pub fn latency(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    for (epoch_ms, most) in [(100, 130.0), (50, 90.0)] {
+        let mut millis = measured(scene, epoch_ms)?;
+        millis.sort_unstable();
+        let at = |q: f64| {
+            let index = (millis.len() as f64 * q) as usize;
+            millis
+                .get(index.min(millis.len().saturating_sub(1)))
+                .copied()
+                .unwrap_or_default() as f64
+        };
+        eprintln!(
+            "bench: latency, epoch {epoch_ms} ms: {} outputs, p50 {} p99 {} p99.9 {}",
+            millis.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
+        report.ratio(&format!("latency_p50_ms.{epoch_ms}"), at(0.5), None);
+        report.ratio(&format!("latency_p99_ms.{epoch_ms}"), at(0.99), Some((most, false)));
+        report.ratio(&format!("latency_p999_ms.{epoch_ms}"), at(0.999), None);
+    }
+    Ok(())
+}
+
+fn measured(scene: &mut Scene, epoch_ms: u64) -> Result<Vec<u64>> {
+    let (input, output) = (scene.topic("input")?, scene.topic("output")?);
+    let dir = format!("latency-{epoch_ms}");
+    let (mut job, mut samples) = start(scene, counts(scene, &input, &output, &dir, Mode { epoch_ms })?)?;
+    samples.next().context("the job has ended")?;
+    let brokers = scene.broker.bootstrap();
+    let over = AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| samples.by_ref().for_each(drop));
+        let paced = scope.spawn(|| produce(&brokers, &input, &over));
+        let found = receive(&brokers, &output);
+        over.store(true, Ordering::SeqCst);
+        let produced = paced.join().map_err(|_| anyhow::anyhow!("the producer panicked"));
+        job.kill()?;
+        job.wait()?;
+        produced??;
+        found
+    });
+    scene.forget(&input)?;
+    scene.forget(&output)?;
+    found
+}
+
+fn produce(brokers: &str, topic: &str, over: &AtomicBool) -> Result<()> {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("partitioner", "murmur2_random")
+        .set("linger.ms", "1")
+        .create()?;
+    let (began, mut sent, mut rng) = (Instant::now(), 0u64, Rng::new(3));
+    while !over.load(Ordering::SeqCst) {
+        let due = began.elapsed().as_millis() as u64 * RATE / 1000;
+        while sent < due {
+            send(&producer, topic, &rng.below(KEYS).to_be_bytes())?;
+            sent += 1;
+        }
+        producer.poll(Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn receive(brokers: &str, topic: &str) -> Result<Vec<u64>> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("group.id", "bench-latency")
+        .set("isolation.level", "read_committed")
+        .set("enable.auto.commit", "false")
+        .set("fetch.wait.max.ms", "5")
+        .create()?;
+    let mut partitions = TopicPartitionList::new();
+    for partition in 0..crate::scene::PARTITIONS {
+        partitions.add_partition_offset(topic, partition, Offset::Beginning)?;
+    }
+    consumer.assign(&partitions)?;
+    let (began, mut millis) = (Instant::now(), Vec::new());
+    while began.elapsed() < WARM + MEASURED {
+        let Some(message) = consumer.poll(Duration::from_millis(100)) else {
+            continue;
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+        let produced = message?.timestamp().to_millis().unwrap_or_default().unsigned_abs();
+        if began.elapsed() >= WARM {
+            millis.push(now.saturating_sub(produced));
+        }
+    }
+    Ok(millis)
+}

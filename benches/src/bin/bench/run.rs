@@ -1,0 +1,125 @@
+//! One run of a measured process.
+use crate::scene::Scene;
+use anyhow::{Context, Result, ensure};
+use keyfold_benches::{Sample, Window};
+use keyfold_e2e::guard::{die_with_parent, sibling};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// What a run of a topic to its end has shown.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    pub name: String,
+    pub window: Window,
+    /// The broker's CPU seconds a million records, of the whole run.
+    pub broker_cpu_per_million: f64,
+}
+
+/// How Keyfold is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Mode {
+    pub epoch_ms: u64,
+}
+
+impl Mode {
+    pub const USUAL: Mode = Mode { epoch_ms: 1_000 };
+}
+
+/// The baseline over a whole topic.
+pub fn baseline(scene: &mut Scene, input: &str, records: u64) -> Result<Run> {
+    let output = scene.topic("output")?;
+    let mut command = Command::new(sibling("bench-baseline")?);
+    command
+        .arg(scene.broker.bootstrap())
+        .args([input, &output, &records.to_string(), "1000"]);
+    let run = to_the_end(scene, "baseline (ii)", command, records)?;
+    scene.forget(&output)?;
+    Ok(run)
+}
+
+/// Keyfold over a whole topic, from nothing.
+pub fn keyfold(scene: &mut Scene, input: &str, records: u64, mode: Mode) -> Result<Run> {
+    let output = scene.topic("output")?;
+    let dir = scene.dir.join(&output);
+    let mut command = counts(scene, input, &output, &output, mode)?;
+    command.args(["--records", &records.to_string()]);
+    let run = to_the_end(scene, "Keyfold", command, records)?;
+    scene.forget(&output)?;
+    fs::remove_dir_all(dir)?;
+    Ok(run)
+}
+
+/// The job, with its state and store in a directory of the scene.
+pub fn counts(scene: &Scene, input: &str, output: &str, dir: &str, mode: Mode) -> Result<Command> {
+    let mut command = Command::new(sibling("bench-counts")?);
+    command
+        .args([
+            "--brokers",
+            &scene.broker.bootstrap(),
+            "--input",
+            input,
+            "--output",
+            output,
+        ])
+        .arg("--dir")
+        .arg(scene.dir.join(dir))
+        .args(["--epoch-ms", &mode.epoch_ms.to_string()])
+        .args(["--memory-mib", &scene.args.memory_mib.to_string()]);
+    // A run takes over a group whose last run has ended, and has none of its state.
+    command.env("RUST_LOG", "warn");
+    Ok(command)
+}
+
+/// Starts it, its samples on standard output.
+pub fn start(scene: &Scene, mut command: Command) -> Result<(Child, impl Iterator<Item = Sample> + use<>)> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(scene.dir.join("runs.log"))?;
+    command.stdout(Stdio::piped()).stderr(log).stdin(Stdio::null());
+    die_with_parent(&mut command);
+    let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+    let out = child.stdout.take().context("no standard output")?;
+    let samples = BufReader::new(out)
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| serde_json::from_str(&line).ok());
+    Ok((child, samples))
+}
+
+fn to_the_end(scene: &Scene, name: &str, command: Command, records: u64) -> Result<Run> {
+    let before = scene.broker_cpu()?;
+    let (mut child, samples) = start(scene, command)?;
+    let samples: Vec<Sample> = samples.collect();
+    let status = child.wait()?;
+    let log = scene.dir.join("runs.log");
+    ensure!(
+        status.success(),
+        "{name} has ended with {status}, see {}",
+        log.display()
+    );
+    let last = samples.last().context("no samples")?;
+    ensure!(
+        last.committed == records,
+        "{name} committed {} of {records}",
+        last.committed
+    );
+    let broker = scene.broker_cpu()?.saturating_sub(before);
+    let run = Run {
+        name: name.to_owned(),
+        window: Window::of(&samples, scene.args.skip).context("too few samples for a window")?,
+        broker_cpu_per_million: broker.as_secs_f64() / (records as f64 / 1e6),
+    };
+    eprintln!("bench: {}", line(&run));
+    Ok(run)
+}
+
+/// One line about a run.
+pub fn line(run: &Run) -> String {
+    format!(
+        "{:<14} {:>9.0} records/s {:>6.2} CPU-s/million {:>6.0} MiB peak (broker {:.2} CPU-s/million)",
+        run.name, run.window.rate, run.window.cpu_per_million, run.window.peak_rss_mib, run.broker_cpu_per_million
+    )
+}

@@ -1,0 +1,88 @@
+//! The job that is measured: counts per key, an 8-byte count for every record, exactly once.
+use anyhow::Result;
+use clap::Parser;
+use keyfold::checkpoint::DirectoryStore;
+use keyfold::config::Config;
+use keyfold::runtime::Runtime;
+use keyfold::testing::Faults;
+use keyfold::topology::Job;
+use keyfold::types::codec::LongBe;
+use keyfold_benches::Meter;
+use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Counts per key.
+#[derive(Parser)]
+struct Args {
+    #[arg(long)]
+    brokers: String,
+    #[arg(long)]
+    input: String,
+    #[arg(long)]
+    output: String,
+    /// Where state and checkpoints lie.
+    #[arg(long)]
+    dir: PathBuf,
+    /// Ends after so many records; runs until SIGTERM without.
+    #[arg(long, default_value_t = u64::MAX)]
+    records: u64,
+    #[arg(long, default_value_t = 1_000)]
+    epoch_ms: u64,
+    #[arg(long, default_value_t = 512)]
+    memory_mib: usize,
+    /// In group mode.
+    #[arg(long)]
+    group: bool,
+}
+
+fn main() -> Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let args = Args::parse();
+    let kafka = KafkaConfig::new(&args.brokers);
+    let job = Job::new("counts");
+    job.source("input", Box::new(KafkaSource::topic(&kafka, &args.input)), |_| Ok(()))
+        .key_by_record_key("by-key")
+        .count("counts")
+        .to("output", kafka_target(&kafka, &args.output)?, LongBe);
+    let mut config = Config::new(args.dir.join("state"));
+    config.epoch_interval = Duration::from_millis(args.epoch_ms);
+    config.memory_bytes = args.memory_mib << 20;
+    config.instance = Some("bench".to_owned());
+    let store = Arc::new(DirectoryStore::open(args.dir.join("store"), Faults::none())?);
+    let log = KafkaLog::factory(&kafka, config.transaction_timeout);
+    let runtime = match args.group {
+        true => {
+            let membership = KafkaMembership::factory(&kafka, GroupTimeouts::default());
+            Runtime::group(job.build()?, config, log, membership, store)
+        }
+        false => Runtime::single(job.build()?, config, log, store),
+    };
+    let (progress, stop) = (runtime.progress(), runtime.stop_handle());
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM])?;
+    let on_signal = stop.clone();
+    std::thread::spawn(move || signals.forever().for_each(|_| on_signal.stop()));
+    let (done, mut meter) = (AtomicBool::new(false), Meter::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let committed = progress.committed();
+                meter.tell(committed);
+                if committed >= args.records {
+                    stop.stop();
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let result = runtime.run();
+        done.store(true, Ordering::SeqCst);
+        result
+    })?;
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! What the benchmarks share: how a job under measurement tells of itself, and what is made of it.
+#![deny(missing_docs)]
+mod meter;
+mod usage;
+
+pub use meter::{Meter, Sample, Window};
+pub use usage::{cpu_of_self, peak_rss_of_self};

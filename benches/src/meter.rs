@@ -1,0 +1,104 @@
+//! Records, time and CPU time, as a job under measurement writes them and the benchmark reads them.
+use crate::usage::{cpu_of_self, peak_rss_of_self};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// How far a job was, and what it had used.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the job began.
+    pub seconds: f64,
+    /// Input records whose outputs are committed.
+    pub committed: u64,
+    /// CPU seconds of the process.
+    pub cpu_seconds: f64,
+    /// The most memory so far, in bytes.
+    pub peak_rss: u64,
+}
+
+/// Takes samples. One line of JSON each, on standard output.
+pub struct Meter {
+    began: Instant,
+    last: Option<u64>,
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        Meter {
+            began: Instant::now(),
+            last: None,
+        }
+    }
+}
+
+impl Meter {
+    /// Writes a sample, when there is something new.
+    pub fn tell(&mut self, committed: u64) {
+        if self.last == Some(committed) {
+            return;
+        }
+        self.last = Some(committed);
+        let sample = Sample {
+            seconds: self.began.elapsed().as_secs_f64(),
+            committed,
+            cpu_seconds: cpu_of_self().as_secs_f64(),
+            peak_rss: peak_rss_of_self(),
+        };
+        // Numbers always have a text.
+        println!("{}", serde_json::to_string(&sample).unwrap_or_default());
+    }
+}
+
+/// What lies between the samples that are counted.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Window {
+    /// Records of it.
+    pub records: u64,
+    /// Records a second.
+    pub rate: f64,
+    /// CPU seconds a million records.
+    pub cpu_per_million: f64,
+    /// The most memory of the whole run, in MiB.
+    pub peak_rss_mib: f64,
+}
+
+impl Window {
+    /// From the first sample with at least `skip` records to the last one.
+    #[must_use]
+    pub fn of(samples: &[Sample], skip: u64) -> Option<Window> {
+        let first = samples.iter().find(|sample| sample.committed >= skip)?;
+        let last = samples.last()?;
+        let records = last.committed.checked_sub(first.committed).filter(|n| *n > 0)?;
+        Some(Window {
+            records,
+            rate: records as f64 / (last.seconds - first.seconds),
+            cpu_per_million: (last.cpu_seconds - first.cpu_seconds) / (records as f64 / 1e6),
+            peak_rss_mib: last.peak_rss as f64 / f64::from(1 << 20),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_leaves_the_first_records_out() {
+        let sample = |seconds, committed, cpu_seconds| Sample {
+            seconds,
+            committed,
+            cpu_seconds,
+            peak_rss: 3 << 20,
+        };
+        let samples = [
+            sample(1.0, 0, 0.5),
+            sample(2.0, 1_500_000, 1.0),
+            sample(4.0, 2_000_000, 2.0),
+            sample(8.0, 4_000_000, 7.0),
+        ];
+        let window = Window::of(&samples, 1_600_000).expect("a window");
+        assert_eq!((window.records, window.rate), (2_000_000, 500_000.0));
+        assert_eq!((window.cpu_per_million, window.peak_rss_mib), (2.5, 3.0));
+        assert!(Window::of(&samples, 4_000_000).is_none());
+    }
+}
