@@ -6,7 +6,10 @@ use hyper::Method;
 use keyfold_e2e::guard::die_with_parent;
 use server::{Fault, KEY, SECRET, Server};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -52,7 +55,7 @@ impl Program {
             .env("AWS_SECRET_ACCESS_KEY", SECRET)
             .current_dir(dir)
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).expect("a log"));
+            .stderr(File::create(&log).expect("a log"));
         die_with_parent(&mut command);
         Program {
             child: command.spawn().expect("started"),
@@ -83,18 +86,23 @@ impl Drop for Program {
     }
 }
 
-/// Lays out the first `records` of the input.
-fn input(dir: &Path, records: u64) {
-    std::fs::create_dir_all(dir.join("in")).expect("made");
+fn pipeline(dir: &Path) {
+    std::fs::create_dir(dir.join("in")).expect("made");
+    std::fs::write(dir.join("pipeline.yaml"), PIPELINE).expect("written");
+}
+
+/// Appends records to the input.
+fn append(dir: &Path, records: Range<u64>) {
     for partition in 0..2 {
         let mut text = String::new();
-        for n in (0..records).filter(|n| n % 2 == partition) {
+        for n in records.clone().filter(|n| n % 2 == partition) {
             let customer = n * 7919 % CUSTOMERS;
             writeln!(text, "{{\"customer\":\"c{customer}\",\"amount\":{n}}}").expect("text");
         }
-        std::fs::write(dir.join(format!("in/{partition}.jsonl")), text).expect("written");
+        let path = dir.join(format!("in/{partition}.jsonl"));
+        let mut file = File::options().create(true).append(true).open(path).expect("opened");
+        file.write_all(text.as_bytes()).expect("written");
     }
-    std::fs::write(dir.join("pipeline.yaml"), PIPELINE).expect("written");
 }
 
 /// Per customer the counts of its outputs and its last total.
@@ -128,22 +136,31 @@ fn produced(dir: &Path) -> usize {
 fn a_job_with_its_checkpoints_in_a_bucket_survives_outages_a_kill_and_an_empty_disk() {
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a directory");
-    input(dir.path(), RECORDS / 2);
-
+    pipeline(dir.path());
+    append(dir.path(), 0..RECORDS / 4);
     server.always(Some((Method::GET, Fault::Answer(503, "SlowDown"))));
     let mut first = Program::start(dir.path(), &server, "first");
     first.until("waiting", |p| p.log().contains("waiting for the checkpoint store"));
     server.always(None);
-    first.until("at work", |_| produced(dir.path()) > 0);
+    first.until("at work", |_| produced(dir.path()) >= RECORDS as usize / 4);
+
     // An epoch waits as it is while the service refuses it, and is not given up.
     server.always(Some((Method::PUT, Fault::Answer(403, "AccessDenied"))));
+    append(dir.path(), RECORDS / 4..RECORDS / 2);
     first.until("told", |p| p.log().contains("AccessDenied"));
+    assert_eq!(
+        produced(dir.path()),
+        RECORDS as usize / 4,
+        "nothing is out before it is durable"
+    );
     server.always(None);
-    first.until("further", |_| produced(dir.path()) > RECORDS as usize / 4);
+    first.until("further", |_| produced(dir.path()) >= RECORDS as usize / 2);
+
+    append(dir.path(), RECORDS / 2..RECORDS * 3 / 4);
+    first.until("in the middle", |_| produced(dir.path()) > RECORDS as usize / 2);
     first.child.kill().expect("killed");
     first.child.wait().expect("ended");
-    input(dir.path(), RECORDS);
-
+    append(dir.path(), RECORDS * 3 / 4..RECORDS);
     let mut second = Program::start(dir.path(), &server, "second");
     second.until("done", |_| produced(dir.path()) >= RECORDS as usize);
     let asked = Command::new("kill").arg(second.child.id().to_string()).status();
@@ -167,7 +184,7 @@ fn a_job_with_its_checkpoints_in_a_bucket_survives_outages_a_kill_and_an_empty_d
 fn a_bucket_that_is_not_there_ends_the_start_with_the_way_out() {
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a directory");
-    input(dir.path(), 10);
+    pipeline(dir.path());
     let mut command = Command::new(env!("CARGO_BIN_EXE_keyfold"));
     command
         .args([
