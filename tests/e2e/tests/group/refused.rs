@@ -67,7 +67,7 @@ fn partitions_that_were_added_end_every_instance_with_the_cause_and_the_way_out(
     ends.push(scene.refused(&options(&scene, "late", "")));
     for (code, said) in ends {
         assert_eq!(code, Some(EXIT_CANNOT_GO_ON), "{said}");
-        for part in [scene.input.as_str(), "partitions", "new job id"] {
+        for part in [scene.input.as_str(), "partitions", "job id"] {
             assert!(said.contains(part), "{part} is not named: {said}");
         }
     }
