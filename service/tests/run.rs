@@ -222,7 +222,7 @@ fn a_file_in_place_of_the_checkpoint_directory_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("store"), "").expect("written");
     let mut run = Run::start(dir.path(), &[]);
-    assert_eq!(run.ended(), Some(1));
+    assert_eq!(run.ended(), Some(13));
     let told = format!(
         "keyfold: setting checkpoint_dir: {} is a file",
         dir.path().join("store").display()

@@ -92,6 +92,7 @@ impl CommitDriver {
     /// # Errors
     /// As for [`CommitDriver::commit`].
     pub fn recommit(&mut self) -> Result<(), RuntimeError> {
+        self.instance.check()?;
         let groups = self.expected.groups;
         let entry = |p: &crate::types::Position| {
             let pointer = self.pointers.get(&groups.shard_of_partition(p.partition))?;

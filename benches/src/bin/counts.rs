@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Counts per key.
 #[derive(Parser)]
 struct Args {
+    /// The job's id. A run with a store of its own needs one of its own.
+    #[arg(long)]
+    job: String,
     #[arg(long)]
     brokers: String,
     #[arg(long)]
@@ -46,7 +49,7 @@ fn main() -> Result<()> {
         .init();
     let args = Args::parse();
     let kafka = KafkaConfig::new(&args.brokers);
-    let job = Job::new("counts");
+    let job = Job::new(&args.job);
     job.source("input", Box::new(KafkaSource::topic(&kafka, &args.input)), |_| Ok(()))
         .key_by_record_key("by-key")
         .count("counts")
@@ -70,11 +73,15 @@ fn main() -> Result<()> {
     std::thread::spawn(move || signals.forever().for_each(|_| on_signal.stop()));
     let (done, mut meter) = (AtomicBool::new(false), Meter::default());
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let told = &mut meter;
+        let (progress, done) = (&progress, &done);
+        scope.spawn(move || {
+            let meter = told;
             while !done.load(Ordering::SeqCst) {
                 let committed = progress.committed();
                 meter.tell(committed);
-                if committed >= args.records {
+                // A stop cuts the last epoch at once; the baseline does not wait for its second, either.
+                if progress.read() >= args.records {
                     stop.stop();
                 }
                 std::thread::sleep(Duration::from_millis(10));
@@ -84,5 +91,6 @@ fn main() -> Result<()> {
         done.store(true, Ordering::SeqCst);
         result
     })?;
+    meter.tell(progress.committed());
     Ok(())
 }

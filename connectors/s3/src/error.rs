@@ -2,6 +2,21 @@
 use keyfold::checkpoint::store::StoreError;
 use object_store::Error;
 
+const REFUSED: &str = "the credentials are refused: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or give the process a role that may \
+                       read, write, list and delete in the bucket";
+
+/// No credentials at all: nothing was asked for yet.
+pub fn of_credentials(path: &str, error: &Error) -> StoreError {
+    StoreError::Fatal {
+        path: path.to_owned(),
+        reason: format!(
+            "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine, the container or the web \
+             identity a role ({})",
+            said(&error.to_string())
+        ),
+    }
+}
+
 /// An error of a request while the store is in use. What may pass is retriable, a refusal included: credentials run out and are renewed,
 /// policies and buckets are repaired, and a job waits with its state meanwhile.
 pub fn of_request(path: &str, action: &str, error: &Error) -> StoreError {
@@ -27,12 +42,34 @@ pub fn of_request(path: &str, action: &str, error: &Error) -> StoreError {
 pub fn of_opening(path: &str, action: &str, error: &Error) -> StoreError {
     let why = match error {
         _ if names_bucket(error) => "there is no such bucket: make it, or correct the address",
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            "the credentials are refused: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or give the process a role that may read, \
-             write, list and delete in the bucket"
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => REFUSED,
+        Error::Generic { .. }
+            if says(
+                error,
+                &[
+                    "InvalidAccessKeyId",
+                    "InvalidToken",
+                    "ExpiredToken",
+                    "SignatureDoesNotMatch",
+                ],
+            ) =>
+        {
+            REFUSED
         }
-        Error::Generic { .. } if is_elsewhere(&error.to_string()) => "the bucket is in another region: set it",
-        Error::Generic { .. } if error.to_string().contains("501 Not Implemented") => {
+        Error::Generic { .. }
+            if says(
+                error,
+                &[
+                    "redirect without LOCATION",
+                    "301 ",
+                    "PermanentRedirect",
+                    "AuthorizationHeaderMalformed",
+                ],
+            ) =>
+        {
+            "the bucket is in another region: set it"
+        }
+        Error::Generic { .. } if says(error, &["501 Not Implemented"]) => {
             "the service does not know conditional writes (If-None-Match), which keep a fenced instance from overwriting: use one that does"
         }
         _ => return of_request(path, action, error),
@@ -48,8 +85,9 @@ pub fn names_bucket(error: &Error) -> bool {
     error.to_string().contains("NoSuchBucket")
 }
 
-fn is_elsewhere(text: &str) -> bool {
-    text.contains("redirect without LOCATION") || text.contains("301 ") || text.contains("PermanentRedirect")
+fn says(error: &Error, any: &[&str]) -> bool {
+    let text = error.to_string();
+    any.iter().any(|part| text.contains(part))
 }
 
 /// The code and the message of an answer in XML; else the text up to a bound.

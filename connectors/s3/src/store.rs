@@ -1,10 +1,10 @@
 //! The store.
 use crate::config::S3Config;
-use crate::error::{names_bucket, of_opening, of_request};
+use crate::error::{names_bucket, of_credentials, of_opening, of_request};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreFile, random};
-use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
@@ -22,6 +22,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tries inside one call, for a hiccup. What lasts is the caller's to try again: it tells of it, and knows when to stop.
 const RETRIES: usize = 2;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Where the tools of AWS look for the URL of a service, the first that is set.
+const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 const STORE_FILE: &str = "store.json";
 
 /// A bucket, or a part of one, as a checkpoint store.
@@ -76,6 +78,8 @@ impl S3Store {
     fn identify(&self) -> Result<u64, StoreError> {
         let place = self.place(STORE_FILE);
         let (key, jobs) = (self.key(STORE_FILE), self.key("jobs"));
+        let credentials = self.runtime.block_on(self.s3.credentials().get_credential());
+        credentials.map_err(|e| of_credentials(&place, &e))?;
         let read = || self.runtime.block_on(async { self.s3.get(&key).await?.bytes().await });
         let text = match read() {
             Ok(text) => text,
@@ -92,7 +96,14 @@ impl S3Store {
                     Ok(()) | Err(Error::AlreadyExists { .. }) => {}
                     Err(e) => return Err(of_opening(&place, "create", &e)),
                 }
-                read().map_err(|e| of_opening(&place, "read", &e))?
+                read().map_err(|e| match of_opening(&place, "read", &e) {
+                    // Another one that starts is about to make it: S3 has answered 409.
+                    StoreError::NotFound { path } => StoreError::Retriable {
+                        path,
+                        reason: "another process is making the store".to_owned(),
+                    },
+                    error => error,
+                })?
             }
             Err(e) => return Err(of_opening(&place, "read", &e)),
         };
@@ -212,7 +223,30 @@ impl S3Store {
     ) -> Result<T, StoreError> {
         let key = self.key(path.as_str());
         let done = self.runtime.block_on(run(&key));
-        done.map_err(|e| of_request(&self.place(path.as_str()), action, &e))
+        done.map_err(|e| match of_request(&self.place(path.as_str()), action, &e) {
+            // Nothing can be said of an object when the whole store is away; a HEAD does not say which of both is not there.
+            missing @ StoreError::NotFound { .. } => self.there().err().unwrap_or(missing),
+            error => error,
+        })
+    }
+
+    /// Whether this is the store still: a bucket may have been removed, or made anew.
+    fn there(&self) -> Result<(), StoreError> {
+        let key = self.key(STORE_FILE);
+        let read = self.runtime.block_on(async { self.s3.get(&key).await?.bytes().await });
+        let (path, place) = (self.config.url(), self.place(STORE_FILE));
+        match read.map(|text| StoreFile::parse(&place, &String::from_utf8_lossy(&text))) {
+            Ok(Ok(id)) if id == self.id => Ok(()),
+            Ok(Ok(_)) => Err(StoreError::Retriable {
+                path,
+                reason: "the store is away, and another one is in its place: bring it back".to_owned(),
+            }),
+            Ok(Err(e)) => Err(e),
+            Err(e) => Err(StoreError::Retriable {
+                path,
+                reason: format!("the store is away, {}", of_request(&place, "read", &e)),
+            }),
+        }
     }
 }
 
@@ -227,10 +261,10 @@ impl Store for S3Store {
         let place = self.place(path.as_str());
         match created.map_err(|e| of_request(&place, "create", &e)) {
             Err(StoreError::AlreadyExists { .. }) => self.adopt(path, parts),
-            // Only the bucket can be missing.
+            // The bucket, or an upload that is over: the answer to its end was lost.
             Err(StoreError::NotFound { path }) => Err(StoreError::Retriable {
                 path,
-                reason: "cannot create: the bucket is not found".to_owned(),
+                reason: "cannot create: the bucket, or the upload that was begun, is not found".to_owned(),
             }),
             other => other,
         }
@@ -257,6 +291,9 @@ impl Store for S3Store {
         };
         let mut out: Vec<_> = listed.objects.iter().filter_map(named).collect();
         out.sort();
+        if out.is_empty() {
+            self.there()?;
+        }
         Ok(out)
     }
 
@@ -295,9 +332,12 @@ fn client(config: &S3Config) -> Result<AmazonS3, Error> {
     let mut options = ClientOptions::new()
         .with_timeout(config.request_timeout)
         .with_connect_timeout(CONNECT_TIMEOUT);
-    if let Some(endpoint) = &config.endpoint {
-        builder = builder.with_endpoint(endpoint);
+    let of_environment = || ENDPOINTS.iter().find_map(|name| std::env::var(name).ok());
+    if let Some(endpoint) = config.endpoint.clone().or_else(of_environment) {
         options = options.with_allow_http(endpoint.starts_with("http://"));
+        builder = builder
+            .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
+            .with_virtual_hosted_style_request(false);
     }
     builder.with_client_options(options).build()
 }

@@ -6,6 +6,7 @@ use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
 use keyfold::testing::store_conformance;
 use keyfold_s3::S3Store;
 use server::{Fault, Server};
+use std::time::{Duration, Instant};
 
 fn open(server: &Server) -> S3Store {
     S3Store::open(server.config()).expect("open")
@@ -116,10 +117,12 @@ fn row_31_a_service_that_hangs_or_drops_is_retriable_in_bounded_time() {
     for fault in [Fault::Hang, Fault::Drop] {
         for method in [Method::PUT, Method::GET] {
             server.always(Some((method.clone(), fault.clone())));
+            let began = Instant::now();
             let failed = match method {
                 Method::PUT => store.put_new(&object("one"), &[b"abc"]).err(),
                 _ => store.get(&object("one")).err(),
             };
+            assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
             let kind = failed.as_ref().map(StoreError::kind);
             assert_eq!(kind, Some(StoreErrorKind::Retriable), "{failed:?}");
         }
@@ -143,10 +146,41 @@ fn an_upload_in_parts_that_fails_leaves_no_object_and_the_next_try_makes_it() {
         store.get(&object("big")).expect_err("not there").kind(),
         StoreErrorKind::NotFound
     );
-    server.next(Method::POST, Fault::Answer(200, "InternalError"));
-    let _ = store.put_new(&object("big"), &[&bytes]);
-    store.put_new(&object("big"), &[&bytes]).expect("put");
+    // The end of an upload is refused in the body of an answer that says 200; then it is done, and its answer is lost.
+    server.next_at(Method::POST, "uploadId=", Fault::Answer(200, "AccessDenied"));
+    let failed = store.put_new(&object("big"), &[&bytes]).expect_err("told to fail");
+    assert_eq!(failed.kind(), StoreErrorKind::Retriable, "{failed}");
+    server.next_at(Method::POST, "uploadId=", Fault::LoseReply);
+    if let Err(e) = store.put_new(&object("big"), &[&bytes]) {
+        assert_eq!(e.kind(), StoreErrorKind::Retriable, "{e}");
+        store.put_new(&object("big"), &[&bytes]).expect("its own");
+    }
     assert!(store.get(&object("big")).expect("get") == bytes);
+}
+
+/// A bucket that is away is not an object that is missing: a restore waits for it and does not end the job. HEAD does not tell the two apart.
+#[test]
+fn row_31_a_store_that_is_away_is_waited_for_by_every_call() {
+    let server = Server::start();
+    let store = open(&server);
+    store.put_new(&object("one"), &[b"abc"]).expect("put");
+    let (bucket, aside) = (server.file("."), server.file("../aside"));
+    std::fs::rename(&bucket, &aside).expect("moved away");
+    let folder = ObjectPath::new(&["jobs", "j", "s", "epochs"]).expect("valid");
+    let waits = |e: Option<StoreError>| e.is_some_and(|e| e.kind() == StoreErrorKind::Retriable);
+    assert!(waits(store.get(&object("one")).err()));
+    assert!(waits(store.get_range(&object("one"), 0, 1).err()));
+    assert!(waits(store.size(&object("one")).err()));
+    assert!(waits(store.list(&folder).err()));
+    assert!(waits(store.delete(&object("one")).err()));
+    // Another one in its place is none, either.
+    let other = open(&server);
+    assert_ne!(other.id(), store.id());
+    assert!(waits(store.size(&object("one")).err()));
+    assert!(waits(store.list(&folder).err()));
+    std::fs::remove_dir_all(&bucket).expect("removed");
+    std::fs::rename(&aside, &bucket).expect("moved back");
+    assert_eq!(store.get(&object("one")).expect("get"), b"abc");
 }
 
 #[test]

@@ -65,8 +65,8 @@ impl RunError {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            RunError::Mode(_) | RunError::Topology(_) => ExitCode::CannotGoOn,
-            RunError::Http(_) | RunError::Store(_) | RunError::Signals(_) => ExitCode::Failed,
+            RunError::Mode(_) | RunError::Topology(_) | RunError::Store(_) => ExitCode::CannotGoOn,
+            RunError::Http(_) | RunError::Signals(_) => ExitCode::Failed,
             RunError::Runtime(error) => error.exit_code(),
             RunError::Refused { code, .. } => *code,
         }

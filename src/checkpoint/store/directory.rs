@@ -106,12 +106,16 @@ impl DirectoryStore {
 
     /// Whether this is the store still, and not the place where it was mounted.
     fn there(&self) -> Result<(), StoreError> {
-        match std::fs::symlink_metadata(self.root.join(STORE_FILE)) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Err(StoreError::Retriable {
-                path: self.root.display().to_string(),
-                reason: format!("the store is away, {STORE_FILE} is not in the directory: mount it, or move it back"),
-            }),
-            _ => Ok(()),
+        let away = |what: String| StoreError::Retriable {
+            path: self.root.display().to_string(),
+            reason: format!("the store is away, {what} in the directory: mount it, or move it back"),
+        };
+        match read_store_file(&self.root.join(STORE_FILE)) {
+            Ok(id) if id == self.id => Ok(()),
+            // Somebody who was started meanwhile has made a store in its place.
+            Ok(id) => Err(away(format!("{id:016x} is in place of {:016x}", self.id))),
+            Err(StoreError::NotFound { .. }) => Err(away(format!("{STORE_FILE} is not"))),
+            Err(e) => Err(e),
         }
     }
 

@@ -269,6 +269,28 @@ fn a_memory_store_fails_forgets_and_damages_when_told_to() {
     assert_eq!(store.puts(), 4);
 }
 
+/// Row 25, of several processes: one that was started while the mount was away made a store in its place, and the others took it for theirs.
+#[test]
+fn row_25_another_store_in_the_place_of_one_that_is_away_is_not_it() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (root, aside) = (dir.path().join("store"), dir.path().join("aside"));
+    let store = directory(&root, "");
+    let object = path(&["jobs", "j", "s", "epochs", "one"]);
+    store.put_new(&object, &[b"abc"]).expect("put");
+    fs::rename(&root, &aside).expect("away");
+    let other = directory(&root, "");
+    assert_ne!(other.id(), store.id());
+    let folder = path(&["jobs", "j", "s", "epochs"]);
+    let waits = |e: Option<StoreError>| e.is_some_and(|e| e.kind() == StoreErrorKind::Retriable);
+    assert!(waits(store.get(&object).err()));
+    assert!(waits(store.list(&folder).err()));
+    let second = folder.join("two").expect("valid");
+    assert!(waits(store.put_new(&second, &[b"x"]).err()));
+    fs::remove_dir_all(&root).expect("removed");
+    fs::rename(&aside, &root).expect("back");
+    assert_eq!(store.get(&object).expect("get"), b"abc");
+}
+
 /// A directory that somebody made read-only under a running job ended it with exit code 13, though nothing was lost by waiting.
 #[test]
 fn row_26_a_directory_that_may_not_be_written_for_now_may_be_later() {

@@ -3,8 +3,8 @@
 use crate::checkpoint::chain::store_knows;
 use crate::checkpoint::object::{Header, ObjectError, ObjectReader};
 use crate::checkpoint::pointer::Pointer;
-use crate::checkpoint::protocol::{Expected, StartFacts, check_object, decide_start, named_epochs};
-use crate::checkpoint::store::{Layout, Store};
+use crate::checkpoint::protocol::{Expected, Identity, Refusal, StartFacts, check_object, decide_start, named_epochs};
+use crate::checkpoint::store::{Layout, Store, StoreErrorKind};
 use crate::operator::states::StateDecl;
 use crate::runtime::commit::CommitDriver;
 use crate::runtime::start::{Prepared, check_renamed, new_states};
@@ -12,7 +12,8 @@ use crate::runtime::{ExitCode, Runtime, RuntimeError};
 use crate::sink::{Committed, LogErrorKind};
 
 /// Compares store, topology and settings with those of the committed pointers and of the objects that they name. What this finds is certain;
-/// what it does not find (a damaged chain, a single lost pointer) is found when the shard is restored.
+/// what belongs to one shard alone (a lost pointer, a
+/// missing or damaged object) is for its owner to find when it is restored: others go on, and so does an instance that is started again.
 ///
 /// # Errors
 /// What exit code 13 tells, and a stop that would not wait any longer.
@@ -53,13 +54,33 @@ fn fits(
         };
         decide_start(&facts)?;
     }
-    for pointer in named_epochs(&identity, committed)? {
-        let of_job = (&driver.expected, runtime.topology.states.as_slice());
-        let (header, expected) = pointed(store, layout, &pointer, of_job)?;
+    for pointer in readable_epochs(&identity, committed)? {
+        let path = layout.epoch(pointer.epoch);
+        let object = match ObjectReader::open(store, &path, Some(pointer.footer)) {
+            Err(ObjectError::Store(e)) if e.kind() != StoreErrorKind::NotFound => return Err(RuntimeError::Store(e)),
+            Err(_) => continue,
+            Ok(object) => object,
+        };
+        let (header, expected) = described(&object, (&driver.expected, runtime.topology.states.as_slice()))?;
         same_partitions(&header, &expected)?;
         check_object(&header, &expected)?;
     }
     Ok(())
+}
+
+/// The pointers that can be read, each epoch once.
+fn readable_epochs(identity: &Identity, committed: &[Committed]) -> Result<Vec<Pointer>, Refusal> {
+    let mut named: Vec<Pointer> = Vec::new();
+    for entry in committed {
+        match named_epochs(identity, std::slice::from_ref(entry)) {
+            Ok(pointers) => named.extend(pointers),
+            Err(Refusal::PointerMissing { .. } | Refusal::PointerUnreadable { .. }) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    named.sort_by_key(|pointer| (pointer.epoch.incarnation.0, pointer.epoch.n));
+    named.dedup_by_key(|pointer| pointer.epoch);
+    Ok(named)
 }
 
 /// In group mode the partitions are the shards, and no setting brings back the former number.
@@ -90,6 +111,13 @@ pub(super) fn pointed(
         ObjectError::Store(e) => RuntimeError::Store(e),
         damaged => RuntimeError::CannotGoOn(damaged.to_string()),
     })?;
+    described(&object, (expected, declared))
+}
+
+fn described(
+    object: &ObjectReader<'_>,
+    (expected, declared): (&Expected, &[StateDecl]),
+) -> Result<(Header, Expected), RuntimeError> {
     let known = &object.header().states;
     check_renamed(declared, known)?;
     let mut expected = expected.clone();

@@ -20,7 +20,7 @@ pub(super) use signals::Signals;
 use self::hold::{Ended, Hold};
 use self::member::{Decision, Member};
 use super::start::{self, Prepared};
-use super::{MembershipFactory, REOPENS_MAX, RESTARTS_MAX, Runtime, RuntimeError, StageInfo};
+use super::{ExitCode, MembershipFactory, REOPENS_MAX, RESTARTS_MAX, Runtime, RuntimeError, StageInfo};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::commit::CommitDriver;
 use crate::runtime::instance::Instance;
@@ -145,7 +145,11 @@ pub(super) fn run(
     if let Err(error) = fits::check(runtime, prepared, &mut driver) {
         runtime.enter(Phase::Stopped);
         driver.log.close();
-        return Err(error);
+        // Nothing has begun that a stop would have to end.
+        return match runtime.stop.asked() && error.exit_code() == ExitCode::Failed {
+            true => Ok(()),
+            false => Err(error),
+        };
     }
     let limits = (runtime.config.revoke_budget, runtime.config.stall_after);
     let member = Member::start(membership, &signals, limits, runtime.metrics.clone())?;
@@ -163,7 +167,7 @@ pub(super) fn run(
     // After other failures the partitions are wanted back by the restart that follows. One that fails like this run would only keep them,
     // again and again, from those who can go on.
     let leave = match &result {
-        Ok(()) => runtime.config.leave_group,
+        Ok(()) | Err(RuntimeError::StoppedEarly(_)) => runtime.config.leave_group,
         Err(error) => error.lasts(),
     };
     member.close(leave);
@@ -236,6 +240,12 @@ impl Holder<'_> {
                 tracing::warn!(why, "the assignment is dropped");
                 // Others replay it, or the next start does; this run has not ended with it.
                 if self.runtime.stop.asked() && self.runtime.progress.read() > self.runtime.progress.committed() {
+                    // Whoever was fenced, or may not go on, says so also in the moment of a stop.
+                    while let Some(decision) = self.member.next(Duration::ZERO) {
+                        if let Decision::Failed(error) = decision {
+                            return Err(ended(error));
+                        }
+                    }
                     return Err(RuntimeError::StoppedEarly(format!("committing the last epoch: {why}")));
                 }
                 // The group tells soon, or the pointers are read again.

@@ -40,7 +40,7 @@ pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The rate with an epoch each second, against the rate with one each 30 s.
+/// The rate with an epoch each second, against the rate with one each 30 s; its marks end an epoch earlier when much has changed.
 pub fn epoch_cost(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let records = scene.args.records;
     for (keys, least) in [(10_000, 0.9), (MILLION, 0.75), (10 * MILLION, 0.75)] {

@@ -3,7 +3,7 @@ use crate::load::send;
 use crate::report::Report;
 use crate::run::{Mode, counts, start};
 use crate::scene::Scene;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use keyfold_e2e::rng::Rng;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -22,6 +22,11 @@ const MEASURED: Duration = Duration::from_secs(30);
 pub fn latency(scene: &mut Scene, report: &mut Report) -> Result<()> {
     for (epoch_ms, most) in [(100, 130.0), (50, 90.0)] {
         let mut millis = measured(scene, epoch_ms)?;
+        let (seen, least) = (millis.len() as u64, RATE * MEASURED.as_secs() * 95 / 100);
+        ensure!(
+            seen >= least,
+            "{seen} outputs in {MEASURED:?} are fewer than {least}: it does not keep up"
+        );
         millis.sort_unstable();
         let at = |q: f64| {
             let index = (millis.len() as f64 * q) as usize;
@@ -56,10 +61,12 @@ fn measured(scene: &mut Scene, epoch_ms: u64) -> Result<Vec<u64>> {
         let paced = scope.spawn(|| produce(&brokers, &input, &over));
         let found = receive(&brokers, &output);
         over.store(true, Ordering::SeqCst);
+        let ended = job.try_wait()?;
         let produced = paced.join().map_err(|_| anyhow::anyhow!("the producer panicked"));
         job.kill()?;
         job.wait()?;
         produced??;
+        ensure!(ended.is_none(), "the job ended in the middle: {ended:?}");
         found
     });
     scene.forget(&input)?;

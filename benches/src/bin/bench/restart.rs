@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use std::time::Instant;
 
 const KEYS: u64 = 5_000_000;
-/// Read before the kill, so that records are left for afterwards.
-const MORE: u64 = 1_000_000;
+/// Records behind, so that the kill comes in the middle of the work and some are left for afterwards.
+const MORE: u64 = 4_000_000;
 
 /// Every key is in the state; the process is killed in the middle of an epoch and started again.
 pub fn restart(scene: &mut Scene, report: &mut Report) -> Result<()> {
@@ -20,16 +20,16 @@ pub fn restart(scene: &mut Scene, report: &mut Report) -> Result<()> {
         each_once: true,
     };
     crate::load::fill(&scene.broker.bootstrap(), &input, &each(KEYS))?;
+    crate::load::fill(&scene.broker.bootstrap(), &input, &each(MORE))?;
     let output = scene.topic("output")?;
     let (mut first, samples) = start(scene, counts(scene, &input, &output, "restart", Mode::USUAL)?)?;
     let reached = samples
         .map(|sample| sample.committed)
         .find(|committed| *committed >= KEYS);
     reached.context("the job ended before every key was counted")?;
-    crate::load::fill(&scene.broker.bootstrap(), &input, &each(MORE))?;
+    let began = Instant::now();
     first.kill()?;
     first.wait()?;
-    let began = Instant::now();
     let (mut second, mut samples) = start(scene, counts(scene, &input, &output, "restart", Mode::USUAL)?)?;
     samples
         .find(|sample| sample.committed > 0)

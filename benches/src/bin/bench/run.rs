@@ -56,6 +56,8 @@ pub fn counts(scene: &Scene, input: &str, output: &str, dir: &str, mode: Mode) -
     let mut command = Command::new(sibling("bench-counts")?);
     command
         .args([
+            "--job",
+            dir,
             "--brokers",
             &scene.broker.bootstrap(),
             "--input",
@@ -67,7 +69,6 @@ pub fn counts(scene: &Scene, input: &str, output: &str, dir: &str, mode: Mode) -
         .arg(scene.dir.join(dir))
         .args(["--epoch-ms", &mode.epoch_ms.to_string()])
         .args(["--memory-mib", &scene.args.memory_mib.to_string()]);
-    // A run takes over a group whose last run has ended, and has none of its state.
     command.env("RUST_LOG", "warn");
     Ok(command)
 }

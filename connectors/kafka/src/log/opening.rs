@@ -17,7 +17,7 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 /// A client whose session is being opened.
 pub(super) struct Opening<T> {
     client: T,
-    since: Instant,
+    pub(super) since: Instant,
 }
 
 impl<T> Opening<T> {
@@ -92,6 +92,7 @@ impl KafkaLog {
             return Ok(());
         };
         let begun = mode.fencing.take().filter(|fencing| fencing.since.elapsed() < patience);
+        let resumed = begun.is_some();
         let fencing = match begun {
             Some(fencing) => fencing,
             None => {
@@ -108,6 +109,13 @@ impl KafkaLog {
                 mode.fencing = (error.kind == LogErrorKind::Retriable).then_some(fencing);
                 Err(error)
             }
+            // The client may have had this answer for a while (rd_kafka_txn_curr_api keeps it), and the owner has been back since: only what was
+            // asked and answered within one call tells that nobody is left.
+            _ if resumed => Err(log_error(
+                LogErrorKind::Retriable,
+                "end an owner in single mode",
+                "the answer came between two calls, it is asked once more",
+            )),
             _ => {
                 mode.single_may_live = false;
                 Ok(())

@@ -18,14 +18,17 @@ fn instance() -> KafkaLog {
 #[test]
 fn opening_a_session_tells_every_ten_seconds_that_it_goes_on() {
     let mut log = instance();
+    let mut begun = Vec::new();
     for _ in 0..2 {
         let begin = Instant::now();
         let told = log.open_session().map_err(|e| e.kind);
         assert_eq!(told, Err(LogErrorKind::Retriable));
         assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
         let mode = log.group_mode.as_ref().expect("group mode");
-        assert!(mode.fencing.is_some() && mode.single_may_live, "it is resumed");
+        assert!(mode.single_may_live);
+        begun.push(mode.fencing.as_ref().map(|fencing| fencing.since));
     }
+    assert!(begun[0].is_some() && begun[0] == begun[1], "it is resumed: {begun:?}");
 }
 
 /// A broker was away when a stop came: each call waited for as long as ever, the process ended half a minute after its time, and a supervisor

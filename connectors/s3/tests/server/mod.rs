@@ -37,7 +37,7 @@ pub enum Fault {
 /// Faults of requests of a method, first come first served, and the requests so far.
 #[derive(Default)]
 struct Script {
-    faults: VecDeque<(Method, Fault)>,
+    faults: VecDeque<(Method, &'static str, Fault)>,
     always: Option<(Method, Fault)>,
     seen: Vec<String>,
 }
@@ -109,7 +109,13 @@ impl Server {
     /// The next request of the method meets the fault; one after the other.
     #[allow(dead_code, reason = "each test crate uses its part")]
     pub fn next(&self, method: Method, fault: Fault) {
-        self.script.lock().faults.push_back((method, fault));
+        self.next_at(method, "", fault);
+    }
+
+    /// The next request of the method with this in its address meets the fault.
+    #[allow(dead_code, reason = "each test crate uses its part")]
+    pub fn next_at(&self, method: Method, part: &'static str, fault: Fault) {
+        self.script.lock().faults.push_back((method, part, fault));
     }
 
     /// Every request of the method meets the fault, until None.
@@ -139,11 +145,10 @@ impl Faulty {
         {
             return Some(fault.clone());
         }
-        let place = script
-            .faults
-            .iter()
-            .position(|(method, _)| method == request.method())?;
-        script.faults.remove(place).map(|(_, fault)| fault)
+        let uri = request.uri().to_string();
+        let meets = |(method, part, _): &(Method, &str, Fault)| method == request.method() && uri.contains(part);
+        let place = script.faults.iter().position(meets)?;
+        script.faults.remove(place).map(|(_, _, fault)| fault)
     }
 
     async fn serve(self, mut request: Request<Incoming>) -> std::io::Result<Response<Body>> {

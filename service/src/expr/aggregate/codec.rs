@@ -113,10 +113,19 @@ fn decode_as(call: &Call, ty: &Type, bytes: &mut &[u8]) -> Option<Accumulator> {
             true => Some(f64::from_be_bytes(take(bytes)?)),
             false => None,
         }),
-        State::Mean { .. } => State::Mean {
-            sum: i128::from_be_bytes(take(bytes)?),
-            count: count(bytes)?,
-        },
+        State::Mean { .. } => {
+            let (sum, count) = (i128::from_be_bytes(take(bytes)?), count(bytes)?);
+            // Of values that fit the column: no more than so many of the largest.
+            if let Type::Decimal { precision, .. } = ty {
+                let most = 10i128
+                    .checked_pow(u32::from(*precision))?
+                    .checked_mul(i128::from(count))?;
+                if sum.checked_abs()? > most {
+                    return None;
+                }
+            }
+            State::Mean { sum, count }
+        }
         State::FloatMean { .. } => State::FloatMean {
             sum: f64::from_be_bytes(take(bytes)?),
             count: count(bytes)?,
