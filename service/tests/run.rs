@@ -224,7 +224,7 @@ fn a_file_in_place_of_the_checkpoint_directory_is_named() {
     let mut run = Run::start(dir.path(), &[]);
     assert_eq!(run.ended(), Some(13));
     let told = format!(
-        "keyfold: setting checkpoint_dir: {} is a file",
+        "keyfold: setting checkpoint_dir: {}: is a file",
         dir.path().join("store").display()
     );
     assert!(run.log().contains(&told), "{}", run.log());

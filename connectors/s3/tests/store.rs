@@ -164,8 +164,10 @@ fn row_31_a_store_that_is_away_is_waited_for_by_every_call() {
     let server = Server::start();
     let store = open(&server);
     store.put_new(&object("one"), &[b"abc"]).expect("put");
-    let (bucket, aside) = (server.file("."), server.file("../aside"));
-    std::fs::rename(&bucket, &aside).expect("moved away");
+    let file = server.file("store.json");
+    let bucket = file.parent().expect("a folder");
+    let aside = bucket.with_file_name("aside");
+    std::fs::rename(bucket, &aside).expect("moved away");
     let folder = ObjectPath::new(&["jobs", "j", "s", "epochs"]).expect("valid");
     let waits = |e: Option<StoreError>| e.is_some_and(|e| e.kind() == StoreErrorKind::Retriable);
     assert!(waits(store.get(&object("one")).err()));
@@ -178,8 +180,8 @@ fn row_31_a_store_that_is_away_is_waited_for_by_every_call() {
     assert_ne!(other.id(), store.id());
     assert!(waits(store.size(&object("one")).err()));
     assert!(waits(store.list(&folder).err()));
-    std::fs::remove_dir_all(&bucket).expect("removed");
-    std::fs::rename(&aside, &bucket).expect("moved back");
+    std::fs::remove_dir_all(bucket).expect("removed");
+    std::fs::rename(&aside, bucket).expect("moved back");
     assert_eq!(store.get(&object("one")).expect("get"), b"abc");
 }
 
