@@ -1,8 +1,7 @@
 //! The program while no broker is there: it waits, and whoever looks at it sees that it does, and why.
 use keyfold_e2e::broker::free_port;
 use keyfold_e2e::guard::die_with_parent;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use keyfold_e2e::http::get;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,11 +47,11 @@ impl Program {
     }
 
     #[track_caller]
-    fn until(&self, path: &str, parts: &[&str]) -> String {
+    fn until(&self, path: &str, status: u16, parts: &[&str]) -> String {
         let began = Instant::now();
         loop {
-            let answer = get(&self.address, path).unwrap_or_default();
-            if parts.iter().all(|part| answer.contains(part)) {
+            let (found, answer) = get(&self.address, path).unwrap_or_default();
+            if found == status && parts.iter().all(|part| answer.contains(part)) {
                 return answer;
             }
             let late = began.elapsed() > PATIENCE;
@@ -69,15 +68,6 @@ impl Drop for Program {
     }
 }
 
-fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 /// `/metrics` was empty, with status 200, until the brokers had been there once, so that no rule could tell of a job that does not begin.
 #[test]
 fn a_start_that_waits_for_its_brokers_has_metrics_and_says_what_for() {
@@ -92,9 +82,10 @@ fn a_start_that_waits_for_its_brokers_has_metrics_and_says_what_for() {
         ),
     ] {
         let mut program = Program::start(sink);
-        program.until("/health/ready", &["503", "\"phase\":\"starting\"", why]);
+        program.until("/health/ready", 503, &["\"phase\":\"starting\"", why]);
         let metrics = program.until(
             "/metrics",
+            200,
             &["keyfold_phase{phase=\"starting\"} 1\n", "keyfold_build_info"],
         );
         let retries = |line: &str| {

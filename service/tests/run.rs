@@ -3,13 +3,13 @@ use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::{LongBe, Utf8};
 use keyfold_datagen::{DatagenConfig, DatagenSource};
+use keyfold_e2e::http::get;
 use keyfold_files::FilesSink;
 use keyfold_service::console::Console;
 use keyfold_service::logging;
 use keyfold_service::run::{Commits, RunnableJob, run};
 use keyfold_service::settings::{Layers, Settings};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -131,13 +131,11 @@ impl Run {
     }
 
     #[track_caller]
-    fn until_health(&mut self, status: &str, phase: &str) -> String {
+    fn until_health(&mut self, status: u16, phase: &str) -> String {
         let address = self.address();
         self.until(phase, |_| {
-            let answer = get(&address, "/health/ready")?;
-            let right =
-                answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(&format!("\"phase\":\"{phase}\""));
-            right.then_some(answer)
+            let (found, body) = get(&address, "/health/ready")?;
+            (found == status && body.contains(&format!("\"phase\":\"{phase}\""))).then_some(body)
         })
     }
 
@@ -170,31 +168,22 @@ impl Drop for Run {
     }
 }
 
-fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 #[test]
 fn sigterm_commits_a_last_epoch_and_the_next_start_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     for start in 0..2 {
         let mut run = Run::start(dir.path(), &[("KEYFOLD_RUN_LOG_FORMAT", "json")]);
-        let health = run.until_health("200", "processing");
+        let health = run.until_health(200, "processing");
         assert!(health.contains("\"ready\":true"), "{health}");
         let address = run.address();
         run.until("committed records", |_| {
-            let metrics = get(&address, "/metrics")?;
+            let (_, metrics) = get(&address, "/metrics")?;
             metrics
                 .lines()
                 .any(|line| line.starts_with("keyfold_records_committed_total ") && !line.ends_with(" 0"))
                 .then_some(())
         });
-        assert!(get(&address, "/health/live").expect("live").starts_with("HTTP/1.1 200"));
+        assert_eq!(get(&address, "/health/live").expect("live").0, 200);
         run.signal("-TERM");
         assert_eq!(run.ended(), Some(0), "{}", run.log());
         // Every line is JSON, and the last tells the end.
@@ -237,11 +226,11 @@ fn a_run_that_gets_nowhere_is_not_ready_until_it_moves_again() {
     let go_on = dir.path().join("go-on");
     let faults = format!("object_built=wait:{}@3", go_on.display());
     let mut run = Run::start(dir.path(), &[(FAULTS, &faults), ("KEYFOLD_RUN_STALL_AFTER", "1s")]);
-    let health = run.until_health("503", "stalled");
+    let health = run.until_health(503, "stalled");
     assert!(health.contains("not progressing since"), "{health}");
     run.until("a warning", |run| run.log().contains("phase=\"stalled\"").then_some(()));
     std::fs::write(&go_on, "").expect("written");
-    run.until_health("200", "processing");
+    run.until_health(200, "processing");
     run.signal("-INT");
     assert_eq!(run.ended(), Some(0), "{}", run.log());
 }
@@ -251,7 +240,7 @@ fn a_second_sigint_ends_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let faults = format!("object_built=wait:{}@3", dir.path().join("never").display());
     let mut run = Run::start(dir.path(), &[(FAULTS, &faults), ("KEYFOLD_RUN_STALL_AFTER", "1s")]);
-    run.until_health("503", "stalled");
+    run.until_health(503, "stalled");
     run.signal("-INT");
     run.until("a stop", |run| run.log().contains("stopping").then_some(()));
     // `timeout -s INT` and terminals send the same one to the group and to the process.

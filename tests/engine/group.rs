@@ -38,6 +38,8 @@ pub struct Cluster {
     pub dir: tempfile::TempDir,
     pub copies: BTreeMap<String, MemoryFactory>,
     pub model: BTreeMap<String, Vec<i64>>,
+    /// Whether instances leave the group with their stop.
+    pub leave_group: bool,
 }
 
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -83,6 +85,7 @@ impl Cluster {
             dir: tempfile::tempdir().expect("directory"),
             copies: BTreeMap::new(),
             model: BTreeMap::new(),
+            leave_group: false,
         }
     }
 
@@ -108,6 +111,7 @@ impl Cluster {
         config.instance = Some(name.to_owned());
         config.epoch_interval = Duration::from_millis(20);
         config.keyed_lanes = 2;
+        config.leave_group = self.leave_group;
         config.stall_after = Duration::from_secs(2);
         config.revoke_budget = Duration::from_millis(500);
         let faults = Faults::parse(if faults.is_empty() { "break:none" } else { faults }).expect("valid");
@@ -139,7 +143,7 @@ impl Cluster {
         (0..KEYS).for_each(|key| self.add_one(&format!("key-{key}"), value));
     }
 
-    fn add_one(&mut self, key: &str, value: i64) {
+    pub fn add_one(&mut self, key: &str, value: i64) {
         self.broker.produce("in", record(key, value)).expect("taken");
         let sums = self.model.entry(key.to_owned()).or_default();
         sums.push(sums.last().copied().unwrap_or(0) + value);
@@ -177,7 +181,7 @@ impl Cluster {
     }
 
     /// Waits until the group has settled on so many members that share the partitions evenly.
-    fn until_shared_by(&self, members: usize) {
+    pub fn until_shared_by(&self, members: usize) {
         eventually(&format!("shared by {members}"), || {
             let view = self.broker.group(SUMS);
             !view.rebalancing

@@ -1,12 +1,14 @@
 //! What goes wrong inside of an instance of group mode: its local copies, and its threads.
 use crate::group::{Cluster, Instance, eventually};
 use crate::support::SUMS;
-use keyfold::checkpoint::store::MemoryStore;
+use keyfold::checkpoint::store::{Layout, MemoryStore, ObjectPath, Store};
 use keyfold::runtime::{ExitCode, MembershipFactory};
 use keyfold::sink::LogErrorKind;
 use keyfold::source::{GroupEvent, Membership, MembershipError};
 use keyfold::testing::{Call, Fault};
 use keyfold::types::Shard;
+use keyfold::types::hash::murmur2;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -268,4 +270,99 @@ fn an_instance_whose_state_directory_was_removed_ends_and_goes_on_from_the_store
     cluster.until_answered();
     cluster.assert_exact();
     cluster.stop(again);
+}
+
+/// A membership that notes whether it was told to leave.
+struct Noted {
+    inner: Box<dyn Membership>,
+    left: Arc<AtomicBool>,
+}
+
+impl Membership for Noted {
+    fn join(&mut self) -> Result<(), MembershipError> {
+        self.inner.join()
+    }
+    fn poll(&mut self, max_wait: Duration) -> Result<Option<GroupEvent>, MembershipError> {
+        self.inner.poll(max_wait)
+    }
+    fn release(&mut self) -> Result<(), MembershipError> {
+        self.inner.release()
+    }
+    fn close(&mut self, leave: bool) {
+        self.left.store(leave, Ordering::SeqCst);
+        self.inner.close(leave);
+    }
+}
+
+/// An instance was stopped to leave, and its last epoch was taken back with its partitions: it kept its place, and the group waited a session for
+/// somebody who would not come back.
+#[test]
+fn who_is_stopped_to_leave_leaves_also_when_its_last_epoch_is_lost() {
+    let mut cluster = Cluster::new();
+    cluster.leave_group = true;
+    let left: Arc<AtomicBool> = Arc::default();
+    let noted = left.clone();
+    let wrap = move |make: MembershipFactory| -> MembershipFactory {
+        Box::new(move |stage| {
+            let inner = make(stage)?;
+            Ok(Box::new(Noted { inner, left: noted }))
+        })
+    };
+    let instance = cluster.start_with("a", "a", "", wrap);
+    cluster.add(1);
+    cluster.until_answered();
+    (1..=1000).for_each(|k| {
+        instance
+            .process
+            .fault(Call::Put, k, Fault::Fail(LogErrorKind::Retriable))
+    });
+    cluster.add(2);
+    eventually("tried again", || instance.metrics.retries("write") > 0);
+    instance.stop.stop();
+    cluster.broker.expire_member(SUMS, "a");
+    let error = Cluster::failed(instance);
+    assert_eq!(error.exit_code(), ExitCode::Failed, "{error}");
+    assert!(error.to_string().contains("are not committed"), "{error}");
+    assert!(left.load(Ordering::SeqCst), "it leaves");
+}
+
+fn epochs(cluster: &Cluster) -> BTreeSet<ObjectPath> {
+    let layout = Layout::new("sums", "orders").expect("valid");
+    let listed = cluster.store.list(&layout.epochs()).expect("listed");
+    listed.into_iter().map(|(path, _)| path).collect()
+}
+
+/// The object of one instance's shard was gone. Another instance, which never had that shard, was started again under its name, and was refused
+/// because of it: after a rolling restart nobody worked.
+#[test]
+fn a_missing_object_of_another_ones_shard_does_not_keep_an_instance_from_starting_again() {
+    let mut cluster = Cluster::new();
+    let instances = ["a", "b"].map(|name| cluster.start(name, ""));
+    cluster.until_shared_by(2);
+    cluster.add(1);
+    cluster.until_answered();
+    let partition = ((murmur2(b"key-0") & 0x7fff_ffff) % 4) as i32;
+    let owns = |partitions: &[(String, i32)]| partitions.iter().any(|(_, p)| *p == partition);
+    let members = cluster.broker.group(SUMS).members;
+    let (owners, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(|i| owns(&members[&i.name]));
+    let (owner, other) = (
+        owners.into_iter().next().expect("one"),
+        others.into_iter().next().expect("one"),
+    );
+    let name = other.name.clone();
+    cluster.stop(other);
+    let before = epochs(&cluster);
+    cluster.add_one("key-0", 2);
+    cluster.until_answered();
+    let of_owner: Vec<ObjectPath> = epochs(&cluster).difference(&before).cloned().collect();
+    assert!(!of_owner.is_empty());
+    of_owner
+        .iter()
+        .for_each(|path| cluster.store.delete(path).expect("removed"));
+    let again = cluster.start(&name, "");
+    cluster.add(3);
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(again);
+    cluster.stop(owner);
 }

@@ -3,7 +3,7 @@
 //! * [`KafkaConfig`]: brokers and librdkafka's own properties, without those that would break a guarantee (EP-11).
 //! * [`KafkaSource`]: reads partitions of a topic from explicit offsets: no subscription, no commit.
 //! * [`KafkaMembership`]: group mode's membership in the stage's consumer group, with [`GroupTimeouts`]; reads nothing.
-//! * [`kafka_target`], [`kafka_target_unless`], [`kafka_target_watched`]: names an output topic with the largest output that it takes.
+//! * [`kafka_target`], [`kafka_target_unless`]: names an output topic with the largest output that it takes.
 //! * [`KafkaLog`]: publishes an epoch in one transaction: outputs, offsets and pointers.
 //!
 //! librdkafka is called directly (`ffi`), because the guarantees need what the safe binding hides: batches of borrowed messages,
@@ -31,7 +31,7 @@ pub use config::{GroupTimeouts, KafkaConfig, is_secret};
 pub use error::KafkaError;
 pub use log::KafkaLog;
 pub use member::KafkaMembership;
-pub use sink::{kafka_target, kafka_target_unless, kafka_target_watched};
+pub use sink::{kafka_target, kafka_target_unless};
 pub use source::{KafkaSource, StartAt};
 
 /// The client's version and what it was built with: `librdkafka 2.12.1 (gzip, ssl, ..)`.

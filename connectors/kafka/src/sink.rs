@@ -27,22 +27,15 @@ const SLICE: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the topic does not exist, or the client cannot be made or is not let in.
 pub fn kafka_target(config: &KafkaConfig, topic: &str) -> Result<LogTarget, KafkaError> {
-    kafka_target_unless(config, topic, &StopHandle::default())
+    kafka_target_unless(config, topic, &StopHandle::default(), &|_, _| {})
 }
 
-/// As [`kafka_target`], until a stop is asked for. Hand the same handle to [`keyfold::runtime::Runtime::with_stop`].
+/// As [`kafka_target`], until a stop is asked for. Hand the same handle to [`keyfold::runtime::Runtime::with_stop`]. `again` is told before each
+/// wait why, and for how long.
 ///
 /// # Errors
 /// As for [`kafka_target`], and [`KafkaError::Stopped`].
-pub fn kafka_target_unless(config: &KafkaConfig, topic: &str, stop: &StopHandle) -> Result<LogTarget, KafkaError> {
-    kafka_target_watched(config, topic, stop, &|_, _| {})
-}
-
-/// As [`kafka_target_unless`]; `again` is told before each wait why, and for how long.
-///
-/// # Errors
-/// As for [`kafka_target_unless`].
-pub fn kafka_target_watched(
+pub fn kafka_target_unless(
     config: &KafkaConfig,
     topic: &str,
     stop: &StopHandle,

@@ -291,9 +291,8 @@ impl Store for S3Store {
         };
         let mut out: Vec<_> = listed.objects.iter().filter_map(named).collect();
         out.sort();
-        if out.is_empty() {
-            self.there()?;
-        }
+        // Of another store in its place, or of none, it would be a list as well.
+        self.there()?;
         Ok(out)
     }
 

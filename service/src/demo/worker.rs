@@ -136,7 +136,7 @@ fn files(dirs: &Dirs, store: Arc<dyn Store>) -> Ends {
 fn kafka(brokers: &str, job: &str, stop: &StopHandle) -> Result<Ends> {
     let config = KafkaConfig::new(brokers);
     let source = Box::new(KafkaSource::topic(&config, orders_topic(job)));
-    let target = kafka_target_unless(&config, &totals_topic(job), stop)?;
+    let target = kafka_target_unless(&config, &totals_topic(job), stop, &|_, _| {})?;
     let timeout = Config::new("").transaction_timeout;
     let log = KafkaLog::factory(&config, timeout);
     Ok((source, target.into(), log))

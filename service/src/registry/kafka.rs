@@ -2,7 +2,7 @@
 use super::{Connector, Keys, SinkConnector, SourceConnector};
 use crate::nearest;
 use crate::run::Commits;
-use keyfold_kafka::{KafkaConfig, KafkaSource, StartAt, kafka_target_watched};
+use keyfold_kafka::{KafkaConfig, KafkaSource, StartAt, kafka_target_unless};
 use std::sync::Arc;
 
 /// Topics of the brokers that the settings name.
@@ -78,7 +78,7 @@ impl Connector for Kafka {
             commits: Commits::Kafka,
             make: Arc::new(move |waiting| {
                 let again = |why: &str, backoff| waiting.again(&topic, why, backoff);
-                let target = kafka_target_watched(&config, &topic, waiting.stop(), &again);
+                let target = kafka_target_unless(&config, &topic, waiting.stop(), &again);
                 target.map(Into::into).map_err(|e| e.to_string())
             }),
         })

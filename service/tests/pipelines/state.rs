@@ -92,6 +92,22 @@ fn a_kept_decimal_is_refused_by_a_column_that_has_no_room_for_it() {
     }
 }
 
+/// The sum behind an average is of the former column as well: the average came out with more digits than its type has, or as NULL.
+#[test]
+fn a_kept_average_is_refused_by_a_column_that_has_no_room_for_its_sum() {
+    let text = |digits: u8| totals("kept: avg(n)").replace("n: int64", &format!("n: 'decimal({digits},2)'"));
+    let mut driver = driver(&text(9), &["in", "out"]);
+    driver.start().expect("starts");
+    let amount = |n: &str| TestRecord::new("k", format!(r#"{{"n":{n}}}"#));
+    epoch(&mut driver, "in", [amount("12345.67")]);
+    driver.stop().expect("ends well");
+    driver.rebuild(build(&text(6)));
+    driver.start().expect("starts");
+    driver.pipe("in", amount("1.00")).expect("taken");
+    let error = driver.barrier().expect_err("refused").to_string();
+    assert!(error.contains("more digits than decimal(6,2)"), "{error}");
+}
+
 /// Rows of another key would be added to the totals that lie under it: the key's expressions are known like those of the aggregates.
 #[test]
 fn a_key_that_means_something_else_is_refused() {

@@ -1,9 +1,8 @@
 //! The program `keyfold run`, in a process of its own.
 use crate::topics::Topics;
 use keyfold_e2e::guard::{die_with_parent, signal};
+use keyfold_e2e::http;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,14 +24,7 @@ pub fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 
 /// The body of an answer with status 200.
 pub fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.split_whitespace().nth(1).filter(|status| *status == "200")?;
-    Some(body.to_owned())
+    http::get(address, path).and_then(|(status, body)| (status == 200).then_some(body))
 }
 
 pub struct Service {

@@ -144,8 +144,6 @@ impl DirectoryStore {
             return Ok(());
         }
         let Some(parent) = dir.parent() else { return Ok(()) };
-        // Directories made below an empty mount point would take what nobody finds again.
-        self.there()?;
         self.ensure_dir(parent)?;
         match DirBuilder::new().create(dir) {
             Ok(()) => {}
@@ -289,6 +287,8 @@ fn read_store_file(file: &Path) -> Result<u64, StoreError> {
 impl Store for DirectoryStore {
     fn put_new(&self, path: &ObjectPath, parts: &[&[u8]]) -> Result<(), StoreError> {
         let full = self.full(path);
+        // What is written below an empty mount point, or into another store in its place, nobody finds again.
+        self.there()?;
         match self.create(&full, parts) {
             Err(StoreError::AlreadyExists { .. }) => self.adopt(&full, parts),
             Err(StoreError::NotFound { path }) => {
@@ -332,8 +332,9 @@ impl Store for DirectoryStore {
 
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
         let full = self.full(prefix);
+        self.there()?;
         let entries = match std::fs::read_dir(&full) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return self.there().map(|()| Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|e| classify(&full, "list", &e))?,
         };
         let mut out = Vec::new();

@@ -280,6 +280,10 @@ fn row_25_another_store_in_the_place_of_one_that_is_away_is_not_it() {
     fs::rename(&root, &aside).expect("away");
     let other = directory(&root, "");
     assert_ne!(other.id(), store.id());
+    // With the same folders in it, so that a write would go through.
+    other
+        .put_new(&path(&["jobs", "j", "s", "epochs", "its"]), &[b"x"])
+        .expect("put");
     let folder = path(&["jobs", "j", "s", "epochs"]);
     let waits = |e: Option<StoreError>| e.is_some_and(|e| e.kind() == StoreErrorKind::Retriable);
     assert!(waits(store.get(&object).err()));

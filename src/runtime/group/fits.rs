@@ -11,9 +11,9 @@ use crate::runtime::start::{Prepared, check_renamed, new_states};
 use crate::runtime::{ExitCode, Runtime, RuntimeError};
 use crate::sink::{Committed, LogErrorKind};
 
-/// Compares store, topology and settings with those of the committed pointers and of the objects that they name. What this finds is certain;
-/// what belongs to one shard alone (a lost pointer, a
-/// missing or damaged object) is for its owner to find when it is restored: others go on, and so does an instance that is started again.
+/// Compares store, topology and settings with those of the committed pointers and of the objects that they name. What this finds is certain.
+/// What belongs to one shard alone (a lost pointer, a missing or damaged object) is for its owner to find when it is restored: others go on, and
+/// so does an instance that is started again.
 ///
 /// # Errors
 /// What exit code 13 tells, and a stop that would not wait any longer.

@@ -8,6 +8,7 @@ pub mod broker;
 pub mod cluster;
 pub mod feed;
 pub mod guard;
+pub mod http;
 pub mod proxy;
 pub mod rng;
 pub mod scene;

@@ -21,7 +21,7 @@ pub(super) struct Opening<T> {
 }
 
 impl<T> Opening<T> {
-    fn new(client: T) -> Opening<T> {
+    pub(super) fn new(client: T) -> Opening<T> {
         Opening {
             client,
             since: Instant::now(),
@@ -86,7 +86,7 @@ impl KafkaLog {
     /// Ends an owner in single mode, once: it commits with generation -1, which a classic group accepts in a transaction even when it has
     /// members, so no generation keeps it out. Its transactional id does. Two instances that do so at once may fence each other here, and
     /// either way nobody else is left.
-    fn fence_single_owner(&mut self, end: Instant) -> Result<(), LogError> {
+    pub(super) fn fence_single_owner(&mut self, end: Instant) -> Result<(), LogError> {
         let (id, timeout, patience) = (self.group.clone(), self.transaction_timeout, self.end_within());
         let Some(mode) = self.group_mode.as_mut().filter(|mode| mode.single_may_live) else {
             return Ok(());

@@ -2,6 +2,10 @@ use super::*;
 
 /// An instance of group mode whose cluster is away. Nobody listens there.
 fn instance() -> KafkaLog {
+    instance_at("127.0.0.1:1")
+}
+
+fn instance_at(brokers: &str) -> KafkaLog {
     let stage = StageInfo {
         job: "job".to_owned(),
         stage: "stage".to_owned(),
@@ -10,7 +14,7 @@ fn instance() -> KafkaLog {
         producer_bytes: 1 << 20,
         instance: Some("a".to_owned()),
     };
-    KafkaLog::of_stage(&KafkaConfig::new("127.0.0.1:1"), &stage, Duration::from_secs(15)).expect("a log")
+    KafkaLog::of_stage(&KafkaConfig::new(brokers), &stage, Duration::from_secs(15)).expect("a log")
 }
 
 /// A coordinator was away, and opening a session said nothing for half a minute, twice: the instance was taken for one that hangs. What has
@@ -74,4 +78,26 @@ fn the_end_of_a_transaction_is_waited_for_in_steps_until_a_stop_gives_up() {
     };
     assert!(in_steps(Duration::from_secs(35), &give_up, fails).is_err());
     assert_eq!(calls, 1, "only a time-out is waited for again");
+}
+
+/// The request that ends an owner in single mode was answered between two calls. By the time of the second one the owner had opened its session
+/// again, and both went on: an answer that is old news ends nobody.
+#[test]
+fn ep_7_an_owner_in_single_mode_is_ended_by_an_answer_of_this_call_alone() {
+    let cluster = rdkafka::mocking::MockCluster::new(1).expect("a cluster");
+    let mut log = instance_at(&cluster.bootstrap_servers());
+    let (group, timeout) = (log.group.clone(), Duration::from_secs(15));
+    let properties = log.config.transactional_properties(&group, timeout, usize::MAX);
+    let client = Client::new(Kind::Producer, &properties).expect("a client");
+    // It is begun and not waited for.
+    client
+        .init_transactions(Duration::from_millis(1))
+        .expect_err("too soon");
+    log.group_mode.as_mut().expect("group mode").fencing = Some(Opening::new(client));
+    let end = || Instant::now() + Duration::from_secs(30);
+    let told = log.fence_single_owner(end()).map_err(|e| e.kind);
+    assert_eq!(told, Err(LogErrorKind::Retriable));
+    assert!(log.group_mode.as_ref().is_some_and(|mode| mode.single_may_live));
+    log.fence_single_owner(end()).expect("asked and answered");
+    assert!(log.group_mode.as_ref().is_some_and(|mode| !mode.single_may_live));
 }

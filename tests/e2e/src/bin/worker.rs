@@ -145,7 +145,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Re
     let job = Job::new(&arguments.job);
     let bad_records = match &arguments.dead_letters {
         Some(topic) => {
-            let target = kafka_target_unless(kafka, topic, stop)?;
+            let target = kafka_target_unless(kafka, topic, stop, &|_, _| {})?;
             BadRecords::DeadLetter(job.dead_letters("input-dead-letters", target))
         }
         None if arguments.skip => BadRecords::Skip,
@@ -167,7 +167,7 @@ fn topology(arguments: &Arguments, kafka: &KafkaConfig, stop: &StopHandle) -> Re
     })
     .to_with(
         "output",
-        kafka_target_unless(kafka, &arguments.output, stop)?,
+        kafka_target_unless(kafka, &arguments.output, stop, &|_, _| {})?,
         |text: &String, _, out| {
             out.value = Some(text.as_bytes().to_vec());
             Ok(())

@@ -1,7 +1,5 @@
 //! The program `keyfold run` with one of the pipelines, watched from outside.
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +10,7 @@ use super::PATIENCE;
 use super::record::Format;
 use crate::broker::free_port;
 use crate::guard::{die_with_parent, repo_root, signal};
+use crate::http;
 
 /// What `/metrics` answered.
 #[derive(Debug, Default, Clone)]
@@ -103,13 +102,8 @@ impl Service {
     /// Its metrics; none while it does not answer.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        write!(stream, "GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", self.address).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        head.contains(" 200 ").then(|| Metrics(body.to_owned()))
+        let (status, body) = http::get(&self.address, "/metrics")?;
+        (status == 200).then_some(Metrics(body))
     }
 
     /// The most memory that it has had in RAM, in bytes.
