@@ -179,6 +179,9 @@ impl From<Arc<AtomicBool>> for StopHandle {
 }
 
 impl StopHandle {
+    /// A stop is noticed within this.
+    pub const SLICE: Duration = Duration::from_millis(50);
+
     /// Commits a last epoch and ends the run.
     pub fn stop(&self) {
         let _ = self.at.set(Instant::now());
@@ -188,6 +191,19 @@ impl StopHandle {
     #[must_use]
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
+    }
+    /// Sleeps for so long, unless a stop is asked for: then it is false, within [`StopHandle::SLICE`].
+    #[must_use]
+    pub fn sleep_unless_asked(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.asked() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(StopHandle::SLICE));
+        }
+        false
     }
     /// How long ago somebody did, by this clock; None when nobody has. For a flag that others set, it is when this was first called.
     #[must_use]

@@ -5,7 +5,7 @@ use crate::ffi::{Client, Failure, Kind};
 use crate::lookup;
 use keyfold::runtime::StopHandle;
 use keyfold::sink::LogTarget;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a record needs beside key, value and headers' own bytes: 61 bytes of batch header, at most 36 of the record's own fields, and
 /// at most 10 for the lengths of each header (room for 41 of them).
@@ -15,9 +15,6 @@ const ALLOWANCE: usize = 512;
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// First and longest wait between two tries, as for the sources' topics.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(10));
-/// A stop is noticed within this.
-const SLICE: Duration = Duration::from_millis(50);
-
 /// Names an output topic, with the largest output that it takes (key, value and headers together): the smaller of the
 /// client's `message.max.bytes` and the topic's `max.message.bytes`, less 512 bytes for what the format adds.
 /// When the topic's limit may not be read, the client's (1,000,000 unless set) counts alone.
@@ -86,7 +83,7 @@ fn wait_for_topic(
         let why = failure.text;
         tracing::warn!(topic, backoff_ms = wait.as_millis() as u64, %why, "looking for the output topic again");
         again(&why, wait);
-        if !sleep_unless(stop, wait) {
+        if !stop.sleep_unless_asked(wait) {
             return Err(KafkaError::Stopped {
                 topic: topic.to_owned(),
                 reason: why,
@@ -94,19 +91,6 @@ fn wait_for_topic(
         }
         wait = (wait * 2).min(BACK_OFF.1);
     }
-}
-
-/// False when a stop came first.
-fn sleep_unless(stop: &StopHandle, time: Duration) -> bool {
-    let end = Instant::now() + time;
-    while !stop.asked() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(SLICE));
-    }
-    false
 }
 
 fn failed(topic: &str, failure: &Failure) -> KafkaError {

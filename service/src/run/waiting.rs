@@ -2,11 +2,10 @@
 use crate::observe::Observed;
 use keyfold::checkpoint::store::{StoreError, StoreErrorKind};
 use keyfold::runtime::StopHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(10);
-const SLICE: Duration = Duration::from_millis(50);
 
 /// Goes with whoever makes a topology: it may wait for the outside until a stop is asked for, and tells of it.
 #[derive(Clone, Default)]
@@ -50,7 +49,7 @@ impl Waiting {
                     if let Some(observed) = &self.observed {
                         observed.waits("store", format!("the checkpoint store: {error}"), backoff);
                     }
-                    if !self.sleep(backoff) {
+                    if !self.stop.sleep_unless_asked(backoff) {
                         return Err(error);
                     }
                     backoff = (backoff * 2).min(LONGEST);
@@ -58,18 +57,5 @@ impl Waiting {
                 done => return done,
             }
         }
-    }
-
-    /// False when a stop came first.
-    fn sleep(&self, time: Duration) -> bool {
-        let end = Instant::now() + time;
-        while !self.stop.asked() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            std::thread::sleep(left.min(SLICE));
-        }
-        false
     }
 }
