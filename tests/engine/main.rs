@@ -1,4 +1,5 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
+mod clocks;
 mod exit_codes;
 mod expiry;
 mod fencing;

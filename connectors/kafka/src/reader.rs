@@ -169,7 +169,8 @@ impl KafkaReader {
             Ok((low, high)) => format!("it holds offsets {low} to {high}: the log was cut off or replaced there"),
         };
         format!(
-            "kafka topic {topic} partition {partition} cannot be read from offset {wanted} on: {found}; client: {text}"
+            "kafka topic {topic} partition {partition} cannot be read from offset {wanted} on: {found}; client: {text}. Bring the records back, or, to begin \
+             again with empty state at the start positions, delete the offsets of the whole group and start with accept_lost_pointers"
         )
     }
 }

@@ -6,13 +6,13 @@ use keyfold_e2e::{Broker, Worker};
 
 use crate::scene::{Scene, end_of, until};
 
-struct Own {
-    broker: Broker,
+pub struct Own {
+    pub broker: Broker,
     // After the broker: it has its data there.
     _dir: tempfile::TempDir,
 }
 
-fn own_broker(properties: &[&str]) -> Own {
+pub fn own_broker(properties: &[&str]) -> Own {
     let dir = tempfile::tempdir().expect("directory");
     let options = keyfold_e2e::BrokerOptions {
         properties: properties.iter().map(|p| (*p).to_owned()).collect(),

@@ -2,8 +2,9 @@
 use keyfold_checker::Report;
 use keyfold_e2e::Broker;
 
-use crate::records::{Made, Transactional, ends, made, producer, transaction};
-use crate::scene::{Scene, stop, until, wait};
+use crate::records::{Made, Transactional, ends, made, producer, send, transaction};
+use crate::scene::{LONG, Scene, stop, until, wait};
+use rdkafka::producer::Producer;
 
 /// Records of one transaction; aborted ones have values that would show in every sum.
 fn records(round: i64, aborted: bool) -> Vec<Made> {
@@ -52,6 +53,29 @@ fn row_45_aborted_transactions_in_the_source_are_never_folded() {
     assert_ok(&scene.judge(checker), 3 * 8 * 50);
     let watched = watch.finish();
     assert!(watched.ok(), "{watched:?}");
+}
+
+/// B33: a hundred megabytes of aborted records in a row. A client that gets nothing but these for a while tells of a message that is too large;
+/// it was taken for the end of the source.
+#[test]
+fn row_45_a_hundred_megabytes_of_aborted_records_are_passed_over() {
+    let scene = Scene::new(Broker::shared(), "row45-long", 1);
+    let checker = scene.checker();
+    let source = producer(scene.broker, Some(&scene.job), "none");
+    transaction(&source, &scene.input, &records(0, false), true);
+    let mut worker = scene.worker("", &[]);
+    until(&mut worker, "all committed", |told| told.committed >= 50);
+    source.begin_transaction().expect("begin");
+    let large = made("k", &"1".repeat(10_000));
+    for _ in 0..10 {
+        (0..1000).for_each(|_| send(&source, &scene.input, &large));
+        source.flush(LONG).expect("flush");
+    }
+    source.abort_transaction(LONG).expect("aborted");
+    transaction(&source, &scene.input, &records(1, false), true);
+    caught_up(&scene);
+    stop(worker);
+    assert_ok(&scene.judge(checker), 100);
 }
 
 /// The source ended in an aborted transaction, so that the last record's offset + 1 is never its end: the worker caught up all the same,

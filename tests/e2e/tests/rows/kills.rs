@@ -126,3 +126,31 @@ fn row_9_kill_after_the_commit() {
         run.told
     );
 }
+
+/// Row 11, B3 and B4: a process with an empty disk died in the middle of a restore, and its successor, on what it had left, again. A copy that
+/// is half restored says which section it is at: the third one goes on from there, and with what had not been folded.
+#[test]
+fn row_11_kill_in_the_middle_of_a_restore() {
+    let scene = Scene::new(Broker::shared(), "row11", 4);
+    let (checker, watch, feed) = (scene.checker(), scene.watch(), scene.feed(1000));
+    let mut worker = scene.worker("", &[]);
+    until(&mut worker, "some epochs", |told| told.committed > 2000);
+    worker.kill9().expect("killed");
+    std::fs::remove_dir_all(scene.dir.path().join("state")).expect("an empty disk");
+    // Of four shards with some sections each: with the first of them done, and nearly at the end.
+    for k in [7, 20] {
+        let told = killed(scene.worker(&format!("mid_restore=kill@{k}"), &[]));
+        assert_eq!(told.folded, 0, "nothing is processed before all is restored: {told:?}");
+    }
+    let committed = scene.committed_epoch();
+    let mut worker = scene.worker("", &[]);
+    let told = until(&mut worker, "a start", |told| told.started.is_some());
+    assert_eq!(
+        told.started.as_deref(),
+        Some(committed.as_str()),
+        "resumed from another epoch"
+    );
+    scene.finish(feed, RECORDS, checker, worker);
+    let watched = watch.finish();
+    assert!(watched.ok(), "{watched:?}");
+}
