@@ -2,16 +2,20 @@
 //!
 //! Everything is verified before it is used: an object's footer against the digest in the link that led to it, header and sections
 //! against the footer. A section that the links do not reach (dropped, rewritten, fenced) is never looked at.
-use super::object::{Header, ObjectError, ObjectReader, Section};
+use super::base::BaseError;
+use super::object::{Based, Header, ObjectError, ObjectReader, Section};
 use super::pointer::{Pointer, job_hash};
 use super::protocol::{Expected, Refusal, check_object, check_origin};
-use super::store::{Layout, ObjectPath, Store, StoreError};
+use super::store::{Layout, ObjectPath, Store, StoreError, StoreErrorKind};
 use crate::state::backend::Applied;
-use crate::types::{EpochId, Link, Position, Sequence, Shard, TimestampMs};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::types::{BaseLink, EpochId, Link, Position, Sequence, Shard, TimestampMs};
+use std::collections::BTreeMap;
 
+mod known;
 #[cfg(test)]
 mod tests;
+
+pub use known::{first_sequence, known_shards, store_knows};
 
 /// A restore that cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,27 @@ pub enum RestoreError {
         sequence: Sequence,
         /// Epoch of the local copy.
         epoch: EpochId,
+    },
+    /// The local copy is older than the shard's base, and what would bring it up has been collected: wipe it and plan again from empty.
+    #[error(
+        "the local copy of shard {shard} stands at sequence {sequence}, before the shard's base, and the way from there is gone or longer than \
+         the base; it is thrown away and restored from the base"
+    )]
+    BeforeBase {
+        /// The shard.
+        shard: Shard,
+        /// Sequence of the local copy.
+        sequence: Sequence,
+    },
+    /// An object of the shard's base is missing, damaged or cannot be read.
+    #[error("restoring shard {shard} needs its base of sequence {sequence}: {source}")]
+    Base {
+        /// The shard.
+        shard: Shard,
+        /// The section that the base equals.
+        sequence: Sequence,
+        /// What is wrong with it; names its path and what to do.
+        source: BaseError,
     },
     /// An object that the committed state needs is missing, damaged or cannot be read.
     #[error("restoring shard {shard} needs sequence {sequence} of epoch {epoch}: {source}")]
@@ -88,6 +113,10 @@ impl RestoreError {
             | RestoreError::Pointed {
                 source: ObjectError::Store(e),
                 ..
+            }
+            | RestoreError::Base {
+                source: BaseError::Store(e),
+                ..
             } => Some(e),
             _ => None,
         }
@@ -112,6 +141,8 @@ pub struct ShardState {
     pub positions: Vec<Position>,
     /// Its watermark.
     pub watermark: Option<TimestampMs>,
+    /// The base that a copy is made from again, and how long the chain behind it was.
+    pub base: Option<Based>,
     /// State of operators that is not keyed.
     pub operator_state: Vec<u8>,
     /// Sections up to this one have been delivered to outbox sinks.
@@ -155,6 +186,11 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
+    /// The store and where the stage's objects lie in it.
+    pub(crate) fn place(&self) -> (&'a dyn Store, &'a Layout) {
+        (self.store, self.layout)
+    }
+
     /// `expected` is what the objects must say.
     #[must_use]
     pub fn new(store: &'a dyn Store, layout: &'a Layout, expected: &'a Expected) -> Chain<'a> {
@@ -164,6 +200,11 @@ impl<'a> Chain<'a> {
             expected,
             stop: None,
         }
+    }
+
+    /// The groups that the objects must have.
+    pub(crate) fn groups(&self) -> crate::types::KeyGroups {
+        self.expected.groups
     }
 
     /// Walks the links and replays sections only until `stop` says true: a chain may be long.
@@ -239,6 +280,7 @@ impl<'a> Chain<'a> {
             link,
             positions: section.positions,
             watermark: section.watermark,
+            base: section.base,
             operator_state: section.operator_state,
             outbox_delivered: section.outbox_delivered,
         })
@@ -250,11 +292,19 @@ impl<'a> Chain<'a> {
         job_hash(self.layout.job(), self.layout.stage())
     }
 
-    /// Plans how to bring a local copy that stands at `applied` (None: empty) to `target`. Collects links only: the tail may be long.
+    /// Plans how to bring a local copy that stands at `applied` (None: empty) to `target`. Collects links only: the tail may be long. A copy
+    /// that is older than `base` is brought up along the links as long as they are there and less than the base.
     ///
     /// # Errors
-    /// [`RestoreError::NotOnChain`] when the copy must be wiped first; any other when an object of the chain is missing or damaged.
-    pub fn plan(&self, shard: Shard, target: Link, applied: Option<Applied>) -> Result<Tail, RestoreError> {
+    /// [`RestoreError::NotOnChain`] and [`RestoreError::BeforeBase`] when the copy must be wiped first; any other when an object of the chain
+    /// is missing or damaged.
+    pub fn plan(
+        &self,
+        shard: Shard,
+        target: Link,
+        applied: Option<Applied>,
+        base: Option<&BaseLink>,
+    ) -> Result<Tail, RestoreError> {
         let not_on_chain = |a: Applied| RestoreError::NotOnChain {
             shard,
             sequence: a.sequence,
@@ -265,6 +315,7 @@ impl<'a> Chain<'a> {
         }
         let mut links = Vec::new();
         let mut next = Some(target);
+        let mut bytes_before_base = 0u64;
         loop {
             // Past genesis without meeting the copy: it stems from a life of the shard before this one.
             let Some(link) = next else {
@@ -278,14 +329,42 @@ impl<'a> Chain<'a> {
                 break;
             }
             self.go_on(shard)?;
-            next = self.section_with(shard, &link, false)?.parent;
+            let before = base.filter(|base| link.sequence <= base.sequence);
+            next = match (self.parent(shard, &link), before, applied) {
+                (Ok(parent), Some(base), Some(a)) => {
+                    bytes_before_base += link.place.len;
+                    if bytes_before_base > base.bytes {
+                        return Err(before_base(shard, a));
+                    }
+                    parent
+                }
+                // What lies before the base is garbage, and may be gone.
+                (Err(e), Some(_), Some(a)) if !may_pass(&e) => return Err(before_base(shard, a)),
+                (parent, ..) => parent?,
+            };
             links.push(link);
         }
         links.reverse();
         Ok(Tail { shard, links })
     }
 
-    fn go_on(&self, shard: Shard) -> Result<(), RestoreError> {
+    fn parent(&self, shard: Shard, link: &Link) -> Result<Option<Link>, RestoreError> {
+        let path = self.layout.epoch(link.epoch);
+        let object = self.open(shard, link, &path)?;
+        let here = object.sections().iter().find(|e| e.shard == shard);
+        if here.is_none_or(|entry| entry.link.sequence != link.sequence) {
+            // Says what is wrong.
+            return Ok(self.section_of(&object, shard, link, false)?.parent);
+        }
+        let parent = object.parent(shard).map_err(|e| object_error(shard, link, e))?;
+        Ok(parent.flatten())
+    }
+
+    /// Stops when nobody needs the shard any more.
+    ///
+    /// # Errors
+    /// [`RestoreError::Stopped`]
+    pub(crate) fn go_on(&self, shard: Shard) -> Result<(), RestoreError> {
         if self.stop.is_some_and(|stop| stop()) {
             return Err(RestoreError::Stopped { shard });
         }
@@ -404,6 +483,19 @@ impl<'a> Chain<'a> {
     }
 }
 
+/// Whether it may be there all the same.
+pub(crate) fn may_pass(error: &RestoreError) -> bool {
+    let stopped = matches!(error, RestoreError::Stopped { .. });
+    stopped || error.store().is_some_and(|e| e.kind() == StoreErrorKind::Retriable)
+}
+
+fn before_base(shard: Shard, applied: Applied) -> RestoreError {
+    RestoreError::BeforeBase {
+        shard,
+        sequence: applied.sequence,
+    }
+}
+
 fn object_error(shard: Shard, link: &Link, source: ObjectError) -> RestoreError {
     RestoreError::Object {
         shard,
@@ -411,75 +503,4 @@ fn object_error(shard: Shard, link: &Link, source: ObjectError) -> RestoreError 
         epoch: link.epoch,
         source,
     }
-}
-
-/// Whether the store holds an epoch of the stage other than genesis (EP-6). One that cannot be decoded counts: refusing to begin
-/// anew is the safe side.
-///
-/// # Errors
-/// When the store cannot be read.
-pub fn store_knows(store: &dyn Store, layout: &Layout) -> Result<bool, StoreError> {
-    for (path, _) in store.list(&layout.epochs())? {
-        if layout.epoch_of(&path).is_none() {
-            continue;
-        }
-        match ObjectReader::open(store, &path, None) {
-            Ok(object) if object.header().genesis => {}
-            // Removed since it was listed.
-            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
-            Err(ObjectError::Store(e)) => return Err(e),
-            Ok(_) | Err(ObjectError::Format(_)) => return Ok(true),
-        }
-    }
-    Ok(false)
-}
-
-/// The shards of which the store holds a section other than that of a genesis (EP-6, group mode): one of them without a pointer has lost it.
-/// None when an object cannot be decoded: any shard may be known then.
-///
-/// # Errors
-/// When the store cannot be read.
-pub fn known_shards(store: &dyn Store, layout: &Layout) -> Result<Option<BTreeSet<Shard>>, StoreError> {
-    let mut known = BTreeSet::new();
-    for (path, _) in store.list(&layout.epochs())? {
-        if layout.epoch_of(&path).is_none() {
-            continue;
-        }
-        match ObjectReader::open(store, &path, None) {
-            Ok(object) if object.header().genesis => {}
-            Ok(object) => known.extend(object.sections().iter().map(|s| s.shard)),
-            // Removed since it was listed.
-            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
-            Err(ObjectError::Store(e)) => return Err(e),
-            Err(ObjectError::Format(_)) => return Ok(None),
-        }
-    }
-    Ok(Some(known))
-}
-
-/// The sequence at which the life of a stage's shards begins: 0, or above every one in the store when it knows the stage. Sinks take a
-/// sequence that is not greater than their highest for delivered, so one is never given out twice.
-///
-/// # Errors
-/// When the store cannot be read.
-pub fn first_sequence(store: &dyn Store, layout: &Layout) -> Result<Sequence, StoreError> {
-    let (mut knows, mut highest, mut unreadable) = (false, 0, 0);
-    for (path, _) in store.list(&layout.epochs())? {
-        if layout.epoch_of(&path).is_none() {
-            continue;
-        }
-        match ObjectReader::open(store, &path, None) {
-            Ok(object) => {
-                knows |= !object.header().genesis;
-                let sequences = object.sections().iter().map(|s| s.link.sequence);
-                highest = sequences.fold(highest, Sequence::max);
-            }
-            Err(ObjectError::Store(StoreError::NotFound { .. })) => {}
-            Err(ObjectError::Store(e)) => return Err(e),
-            // A sequence grows by one from object to object.
-            Err(ObjectError::Format(_)) => unreadable += 1,
-        }
-    }
-    let known = knows || unreadable > 0;
-    Ok(if known { highest + unreadable + 1 } else { 0 })
 }

@@ -8,6 +8,7 @@ use crate::sink::{CommitEntry, Committed, EagerSender, Log, LogError, LogErrorKi
 use crate::types::{Assignment, Digest, OutputRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -79,10 +80,70 @@ enum State {
     },
 }
 
-/// The log of a stage without a Kafka source.
-pub struct StoreLog {
+/// Where the records lie.
+#[derive(Clone)]
+struct Records {
     store: Arc<dyn Store>,
     layout: Layout,
+}
+
+impl Records {
+    fn highest(&self) -> Result<Option<(u64, Record)>, LogError> {
+        let listed = self.store.list(&self.layout.commits()).map_err(|e| read_error(&e))?;
+        let Some(number) = listed.iter().filter_map(|(path, _)| self.layout.commit_of(path)).max() else {
+            return Ok(None);
+        };
+        let path = self.layout.commit(number);
+        let bytes = self.store.get(&path).map_err(|e| match e.kind() {
+            // There is a higher one since, and this one was collected.
+            StoreErrorKind::NotFound => error(LogErrorKind::Retriable, "read the commit records", e),
+            _ => read_error(&e),
+        })?;
+        let damaged = |reason: String| {
+            let way_out = "bring the record back from a copy of the checkpoint store";
+            error(
+                LogErrorKind::Fatal,
+                format!("commit record {path}"),
+                format!("{reason}; {way_out}"),
+            )
+        };
+        Record::decode(&bytes)
+            .map(|record| Some((number, record)))
+            .map_err(damaged)
+    }
+
+    fn committed(&self, partitions: &[(String, i32)]) -> Result<Vec<Committed>, LogError> {
+        let entries = self.highest()?.map(|(_, record)| record.entries).unwrap_or_default();
+        let find = |topic: &str, partition: i32| entries.iter().find(|e| e.topic == topic && e.partition == partition);
+        let surplus = entries
+            .iter()
+            .filter(|e| !partitions.iter().any(|(t, p)| *t == e.topic && *p == e.partition));
+        let wanted = partitions.iter().map(|(topic, partition)| Committed {
+            topic: topic.clone(),
+            partition: *partition,
+            offset: find(topic, *partition).map(|e| e.offset),
+            metadata: find(topic, *partition).map(|e| e.pointer.clone().into_bytes()),
+        });
+        let surplus = surplus.map(|e| Committed {
+            topic: e.topic.clone(),
+            partition: e.partition,
+            offset: Some(e.offset),
+            metadata: Some(e.pointer.clone().into_bytes()),
+        });
+        Ok(wanted.chain(surplus).collect())
+    }
+}
+
+impl PointerReader for Records {
+    fn committed(&mut self, of: &[(String, i32)], _: Duration) -> Result<Vec<Committed>, LogError> {
+        // A record is there or not: nothing is ever undecided.
+        Records::committed(self, of)
+    }
+}
+
+/// The log of a stage without a Kafka source.
+pub struct StoreLog {
+    records: Records,
     partitions: Vec<(String, i32)>,
     state: State,
     /// Entries of the last record that this session has seen or written.
@@ -128,8 +189,7 @@ impl StoreLog {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, layout: Layout, partitions: Vec<(String, i32)>) -> StoreLog {
         StoreLog {
-            store,
-            layout,
+            records: Records { store, layout },
             partitions,
             state: State::Closed,
             known: Vec::new(),
@@ -137,37 +197,17 @@ impl StoreLog {
         }
     }
 
-    fn highest(&self) -> Result<Option<(u64, Record)>, LogError> {
-        let listed = self.store.list(&self.layout.commits()).map_err(|e| read_error(&e))?;
-        let Some(number) = listed.iter().filter_map(|(path, _)| self.layout.commit_of(path)).max() else {
-            return Ok(None);
-        };
-        let path = self.layout.commit(number);
-        let bytes = self.store.get(&path).map_err(|e| read_error(&e))?;
-        let damaged = |reason: String| {
-            let way_out = "bring the record back from a copy of the checkpoint store";
-            error(
-                LogErrorKind::Fatal,
-                format!("commit record {path}"),
-                format!("{reason}; {way_out}"),
-            )
-        };
-        Record::decode(&bytes)
-            .map(|record| Some((number, record)))
-            .map_err(damaged)
-    }
-
     fn put(&self, number: u64, record: Record) -> Result<(), StoreError> {
-        let path = self.layout.commit(number);
+        let path = self.records.layout.commit(number);
         let bytes = record.encode().map_err(|e| StoreError::Fatal {
             path: path.to_string(),
             reason: e.to_string(),
         })?;
-        self.store.put_new(&path, &[&bytes])
+        self.records.store.put_new(&path, &[&bytes])
     }
 
     fn take_over(&mut self, session: u64) -> Result<bool, LogError> {
-        let highest = self.highest()?;
+        let highest = self.records.highest()?;
         let number = highest.as_ref().map_or(Some(0), |(n, _)| n.checked_add(1));
         let number =
             number.ok_or_else(|| error(LogErrorKind::Fatal, "open a session", "commit numbers are used up"))?;
@@ -207,24 +247,7 @@ impl Log for StoreLog {
     }
 
     fn committed(&mut self) -> Result<Vec<Committed>, LogError> {
-        let entries = self.highest()?.map(|(_, record)| record.entries).unwrap_or_default();
-        let find = |topic: &str, partition: i32| entries.iter().find(|e| e.topic == topic && e.partition == partition);
-        let surplus = entries
-            .iter()
-            .filter(|e| !self.partitions.iter().any(|(t, p)| *t == e.topic && *p == e.partition));
-        let wanted = self.partitions.iter().map(|(topic, partition)| Committed {
-            topic: topic.clone(),
-            partition: *partition,
-            offset: find(topic, *partition).map(|e| e.offset),
-            metadata: find(topic, *partition).map(|e| e.pointer.clone().into_bytes()),
-        });
-        let surplus = surplus.map(|e| Committed {
-            topic: e.topic.clone(),
-            partition: e.partition,
-            offset: Some(e.offset),
-            metadata: Some(e.pointer.clone().into_bytes()),
-        });
-        Ok(wanted.chain(surplus).collect())
+        self.records.committed(&self.partitions)
     }
 
     fn glance(&mut self) -> Result<Vec<Committed>, LogError> {
@@ -241,7 +264,7 @@ impl Log for StoreLog {
     }
 
     fn pointer_reader(&mut self) -> Result<Box<dyn PointerReader>, LogError> {
-        Err(error(LogErrorKind::Fatal, "join a group", NO_GROUPS))
+        Ok(Box::new(self.records.clone()))
     }
 
     fn begin(&mut self) -> Result<(), LogError> {
@@ -287,7 +310,7 @@ impl Log for StoreLog {
         }
         let entries = merged(&self.known, changed);
         let number = last + 1;
-        let context = || format!("commit record {}", self.layout.commit(number));
+        let context = || format!("commit record {}", self.records.layout.commit(number));
         let failed = match self.put(number, Record::new(session, entries.clone())) {
             Ok(()) => {
                 self.known = entries;

@@ -2,14 +2,18 @@
 //!
 //! The folder is the path of an epoch: it is encoded as an [`object`], put in a [`store`] under a name that a [`Layout`] builds, named by
 //! a [`Pointer`], allowed to commit or refused by the [`protocol`], and found again along its [`chain`].
+pub mod base;
 pub mod chain;
 pub mod commit_log;
 pub mod object;
+pub mod pin;
 pub mod pointer;
 pub mod protocol;
+pub mod reach;
 pub mod store;
+pub mod store_clock;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use chain::{Chain, ResolvedEpoch, RestoreError, ShardState, Tail, first_sequence, store_knows};
 pub use commit_log::StoreLog;

@@ -1,25 +1,27 @@
 //! Epochs for the tests of this folder.
+use super::base::{Manifest, Piece};
 use super::chain::ShardState;
-use super::object::{EncodedObject, Header, Section, StateInfo, encode};
+use super::object::{Based, EncodedObject, Header, Section, StateInfo, encode};
 use super::pointer::{Pointer, job_hash};
 use super::protocol::Expected;
 use super::store::{Layout, MemoryStore, Store};
-use crate::state::{Change, ChangeSet};
+use crate::state::{Applied, Change, ChangeSet, ImageKind};
 use crate::types::{
-    EpochId, Incarnation, KeyGroups, Link, OutputFrames, OutputRef, Partitioner, Position, Shard, TopicInfo,
+    BaseId, BaseLink, Digest, EpochId, Incarnation, KeyGroups, Link, OutputFrames, OutputRef, Partitioner, Position,
+    Shard, TopicInfo,
 };
 use std::collections::BTreeMap;
 
-pub(super) const STORE: u64 = 0x5707_e1d0;
+pub(crate) const STORE: u64 = 0x5707_e1d0;
 
-pub(super) fn epoch(n: u64) -> EpochId {
+pub(crate) fn epoch(n: u64) -> EpochId {
     EpochId {
         incarnation: Incarnation(0x0123_4567_89ab_cdef),
         n,
     }
 }
 
-pub(super) fn expected() -> Expected {
+pub(crate) fn expected() -> Expected {
     let state = |id, name: &str| StateInfo {
         id,
         operator: "count".into(),
@@ -40,7 +42,7 @@ pub(super) fn expected() -> Expected {
     }
 }
 
-pub(super) fn header(n: u64, last_committed: &BTreeMap<Shard, Link>) -> Header {
+pub(crate) fn header(n: u64, last_committed: &BTreeMap<Shard, Link>) -> Header {
     let e = expected();
     Header {
         job: e.job,
@@ -56,7 +58,7 @@ pub(super) fn header(n: u64, last_committed: &BTreeMap<Shard, Link>) -> Header {
     }
 }
 
-pub(super) fn outbox(values: &[&str]) -> OutputFrames {
+pub(crate) fn outbox(values: &[&str]) -> OutputFrames {
     let mut frames = OutputFrames::default();
     for value in values {
         let out = OutputRef {
@@ -72,7 +74,7 @@ pub(super) fn outbox(values: &[&str]) -> OutputFrames {
     frames
 }
 
-pub(super) fn changes(list: &[(&str, Option<&str>)]) -> ChangeSet {
+pub(crate) fn changes(list: &[(&str, Option<&str>)]) -> ChangeSet {
     let mut set = ChangeSet::default();
     list.iter().for_each(|(k, v)| {
         set.push(Change {
@@ -83,7 +85,7 @@ pub(super) fn changes(list: &[(&str, Option<&str>)]) -> ChangeSet {
     set
 }
 
-pub(super) fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section {
+pub(crate) fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section {
     Section {
         shard: Shard(shard),
         sequence: parent.map_or(0, |p| p.sequence + 1),
@@ -96,6 +98,7 @@ pub(super) fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section 
         }],
         watermark: None,
         operator_state: Vec::new(),
+        base: None,
         outbox_delivered: 0,
         outbox: OutputFrames::default(),
         changes: ChangeSet::default(),
@@ -103,17 +106,17 @@ pub(super) fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section 
 }
 
 /// A job's history in a memory store.
-pub(super) struct History {
-    pub(super) store: MemoryStore,
-    pub(super) layout: Layout,
-    pub(super) expected: Expected,
-    pub(super) last: BTreeMap<Shard, Link>,
+pub(crate) struct History {
+    pub(crate) store: MemoryStore,
+    pub(crate) layout: Layout,
+    pub(crate) expected: Expected,
+    pub(crate) last: BTreeMap<Shard, Link>,
     n: u64,
 }
 
 impl History {
     /// With genesis.
-    pub(super) fn new() -> History {
+    pub(crate) fn new() -> History {
         let layout = Layout::new("orders", "count").expect("valid");
         let mut history = History {
             store: MemoryStore::new(STORE),
@@ -127,7 +130,7 @@ impl History {
     }
 
     /// The section of `shard` that comes next.
-    pub(super) fn next(&self, shard: u32, offset: i64, list: &[(&str, Option<&str>)]) -> Section {
+    pub(crate) fn next(&self, shard: u32, offset: i64, list: &[(&str, Option<&str>)]) -> Section {
         Section {
             changes: changes(list),
             ..section(shard, self.last.get(&Shard(shard)).copied(), offset)
@@ -135,7 +138,7 @@ impl History {
     }
 
     /// Puts an object without making it part of the history.
-    pub(super) fn put(&mut self, mut sections: Vec<Section>) -> EncodedObject {
+    pub(crate) fn put(&mut self, mut sections: Vec<Section>) -> EncodedObject {
         self.n += 1;
         let object = encode(&header(self.n, &self.last), &mut sections).expect("encodes");
         self.store
@@ -144,7 +147,46 @@ impl History {
         object
     }
 
-    pub(super) fn commit(&mut self, sections: Vec<Section>) -> Pointer {
+    /// A base of `shard` as it is committed now, of one piece.
+    pub(crate) fn base(&self, shard: u32, id: u64) -> Based {
+        let (target, id) = (self.last[&Shard(shard)], BaseId(id));
+        let content = format!("rows of {shard} at {}", target.sequence);
+        let mut manifest = Manifest {
+            job: "orders".into(),
+            stage: "count".into(),
+            id,
+            shard: Shard(shard),
+            kind: ImageKind::Rows,
+            applied: Applied {
+                job: job_hash("orders", "count"),
+                shard: Shard(shard),
+                sequence: target.sequence,
+                epoch: target.epoch,
+                footer: target.footer,
+            },
+            pieces: vec![Piece {
+                file: "rows".into(),
+                offset: 0,
+                bytes: content.len() as u64,
+                base: id,
+                number: 0,
+                digest: Digest::of(content.as_bytes()),
+            }],
+        };
+        let bytes = manifest.encode().expect("encodes");
+        let put = |path, bytes: &[u8]| self.store.put_new(&path, &[bytes]).expect("put");
+        put(self.layout.base_piece(id, 0), content.as_bytes());
+        put(self.layout.base_manifest(id), &bytes);
+        let base = BaseLink {
+            id,
+            digest: Digest::of(&bytes),
+            sequence: target.sequence,
+            bytes: manifest.bytes(),
+        };
+        Based { base, chain_bytes: 0 }
+    }
+
+    pub(crate) fn commit(&mut self, sections: Vec<Section>) -> Pointer {
         let object = self.put(sections);
         self.last.extend(object.links.iter().copied());
         Pointer {
@@ -156,7 +198,7 @@ impl History {
     }
 }
 
-pub(super) fn offsets(states: &BTreeMap<Shard, ShardState>) -> Vec<i64> {
+pub(crate) fn offsets(states: &BTreeMap<Shard, ShardState>) -> Vec<i64> {
     states
         .values()
         .flat_map(|s| s.positions.iter().map(|p| p.offset))

@@ -54,6 +54,13 @@ pub struct Config {
     /// Group mode: an instance that has not come to the end of a barrier, a batch or a try for so long stops polling the group, and is out of
     /// it after the client's `max.poll.interval.ms` more.
     pub stall_after: Duration,
+    /// A shard gets a new base when more epochs than this have changed it since the last one. At four times that no epoch is taken any more.
+    pub chain_objects_max: u64,
+    /// The same by bytes of the shard's part of the epochs: when they are more than this and than half of the last base.
+    pub chain_bytes_min: u64,
+    /// What is not needed any more stays in the checkpoint store for so long (EP-9). Longer than anything between writing an object and committing
+    /// it takes, three times over.
+    pub grace: Duration,
     /// How often a refusal by the broker of the same outputs is tried again before the job stops (EP-8).
     pub refusal_retries_max: u32,
 }
@@ -82,6 +89,9 @@ impl Config {
             leave_group: false,
             revoke_budget: Duration::from_secs(1),
             stall_after: Duration::from_secs(20),
+            chain_objects_max: 256,
+            chain_bytes_min: 64 << 20,
+            grace: Duration::from_secs(24 * 3600),
             refusal_retries_max: 3,
         }
     }

@@ -7,6 +7,8 @@ use super::group::Signals;
 use super::instance::Instance;
 use super::outbox::Outboxes;
 use super::progress::Progress;
+use super::publish::Published;
+use super::upkeep::Upkeep;
 use crate::checkpoint::object::{EncodedObject, Header, Section, encode};
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Claim, CommitPermit, Expected, Identity, may_publish};
@@ -41,6 +43,7 @@ pub struct CommitDriver {
     /// How long a pointer must stand still before whoever may commit it counts as gone.
     pub(super) watch_for: Duration,
     pub(super) refusal_retries_max: u32,
+    pub(super) upkeep: Upkeep,
     pub(super) session: Session,
     /// The last committed section of every shard.
     pub(super) links: BTreeMap<Shard, Link>,
@@ -54,6 +57,13 @@ pub struct CommitDriver {
     pub(super) first_sequence: Sequence,
     /// When offsets were last committed.
     pub(super) committed_at: Duration,
+}
+
+/// When the writing of an epoch's object was begun, by both of this machine's clocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Written {
+    pub elapsed: Duration,
+    pub wall_ms: i64,
 }
 
 /// The producer session at hand.
@@ -82,6 +92,7 @@ pub(super) struct Durable {
     /// The pointers are committed again as they are (EP-10): that they are the committed ones says nothing about this commit, so this one has
     /// to be sent until it is acknowledged.
     pub again: bool,
+    pub written: Written,
     pub _permit: CommitPermit,
 }
 
@@ -146,6 +157,7 @@ impl CommitDriver {
 
     /// Forgets what is committed and where it lies locally.
     pub(super) fn forget_shards(&mut self) {
+        self.upkeep.forget();
         self.links.clear();
         self.pointers.clear();
         self.positions.clear();
@@ -196,6 +208,7 @@ impl CommitDriver {
             positions: shard.positions,
             watermark: shard.watermark,
             operator_state: Vec::new(),
+            base: None,
             outbox_delivered: self.outboxes.delivered(shard.shard),
             outbox: shard.outbox,
             changes: shard.changes,
@@ -212,7 +225,6 @@ impl CommitDriver {
         if self.session.stale {
             self.settle_session(None)?;
         }
-        let id = self.next_epoch_id();
         let Epoch {
             genesis,
             shards,
@@ -225,25 +237,61 @@ impl CommitDriver {
             outputs.append(&mut shard.outputs);
             sections.push(self.section(shard));
         }
-        let object = encode(&self.header(id, genesis), &mut sections)
-            .map_err(|e| RuntimeError::CannotGoOn(format!("epoch {id}: {e}")))?;
-        self.faults.at("object_built")?;
-        let durable = self.durable(id, &object, &sections, outputs, (genesis, records))?;
-        // The switch turns the order round, so that a transaction names an object that is not there yet.
-        let named_first = self.faults.broken("EP-1");
-        if !named_first {
-            self.write(id, &object)?;
-        }
-        self.faults
-            .at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
-        self.publish(&durable)?;
-        if named_first {
-            self.write(id, &object)?;
-        }
-        self.adopt(&durable, &object);
+        let (id, object) = self.commit_sections(&mut sections, outputs, (genesis, records))?;
         self.apply(id, &object, &sections)?;
         self.sweep(&sections, &horizons)?;
         self.deliver(&sections)
+    }
+
+    /// Durable and published, or, when too much time has passed in between, the same again under a new name (EP-9): what was written first may
+    /// be garbage by now. So may a base that it was to name.
+    fn commit_sections(
+        &mut self,
+        sections: &mut [Section],
+        mut outputs: Vec<OutputBuffer>,
+        (genesis, records): (bool, u64),
+    ) -> Result<(EpochId, EncodedObject), RuntimeError> {
+        let mut first = true;
+        loop {
+            let id = self.next_epoch_id();
+            let now = self.patience.clock.elapsed();
+            for section in sections.iter_mut() {
+                section.base = self.upkeep.based(section.shard, first, now);
+            }
+            let object = encode(&self.header(id, genesis), sections)
+                .map_err(|e| RuntimeError::CannotGoOn(format!("epoch {id}: {e}")))?;
+            self.faults.at("object_built")?;
+            let mut durable = self.durable(id, &object, sections, outputs, (genesis, records))?;
+            // The switch turns the order round, so that a transaction names an object that is not there yet.
+            let named_first = self.faults.broken("EP-1");
+            // From before the first try on: a put that was not answered may have been done long before the one that was.
+            durable.written = self.now();
+            if !named_first {
+                self.write(id, &object)?;
+            }
+            self.faults
+                .at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
+            if self.publish(&durable)? == Published::TooOld {
+                tracing::warn!(epoch = %id, "too much time has passed since it was written: it is written again before it is published");
+                self.patience.metrics.rewritten();
+                outputs = durable.outputs;
+                first = false;
+                continue;
+            }
+            if named_first {
+                self.write(id, &object)?;
+            }
+            self.adopt(&durable, &object);
+            self.upkeep.adopt(sections, &object, &self.patience);
+            return Ok((id, object));
+        }
+    }
+
+    pub(super) fn now(&self) -> Written {
+        Written {
+            elapsed: self.patience.clock.elapsed(),
+            wall_ms: self.patience.clock.now_ms(),
+        }
     }
 
     fn deliver(&mut self, sections: &[Section]) -> Result<(), RuntimeError> {
@@ -303,6 +351,7 @@ impl CommitDriver {
             records,
             changes: sections.iter().map(|s| s.changes.len() as u64).sum(),
             again: false,
+            written: Written::default(),
             _permit: permit,
         })
     }

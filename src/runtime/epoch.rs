@@ -197,6 +197,13 @@ impl Standing {
         }
     }
 
+    /// Gives a shard a section although nothing moved in it.
+    pub fn add_to(&self, epoch: &mut Epoch, shard: Shard) {
+        if epoch.shards.iter().all(|s| s.shard != shard) {
+            epoch.shards.push(self.shard_epoch(shard));
+        }
+    }
+
     fn move_positions(&mut self, shares: &[LaneShare]) -> Vec<bool> {
         let mut moved = vec![false; self.groups.shards as usize];
         for position in shares.iter().flat_map(|s| &s.positions) {

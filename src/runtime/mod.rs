@@ -22,9 +22,11 @@ pub mod progress;
 mod publish;
 mod restore;
 mod start;
+mod upkeep;
 
 pub use error::{ExitCode, RuntimeError};
 pub use progress::{Phase, Progress, StopHandle};
+pub(crate) use restore::{FetchMeter, Restore};
 
 use self::group::Group;
 use crate::checkpoint::StoreLog;

@@ -1,6 +1,6 @@
 //! A checkpoint store whose reads are tried again: a store that cannot be reached for a while delays a start and does not refuse it.
 use super::backoff::Patience;
-use crate::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
+use crate::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreErrorKind};
 use std::sync::Arc;
 
 /// Tries reads again while they fail as retriable. Writes are passed on: the commit driver tries them again itself.
@@ -45,6 +45,12 @@ impl Store for PatientStore {
     }
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
         self.again(|store| store.list(prefix))
+    }
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
+        self.again(|store| store.list_aged(folder, after, max))
+    }
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        self.again(|store| store.modified_ms(path))
     }
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         self.store.delete(path)

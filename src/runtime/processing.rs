@@ -14,6 +14,7 @@ use crate::operator::states::StateIds;
 use crate::operator::{LaneSetup, LaneShare};
 use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
+use crate::state::ImageKind;
 use crate::telemetry::{EpochPhase, Metrics, Trouble};
 use crate::types::{Clock, Position, Sharding};
 use crossbeam_channel::RecvTimeoutError;
@@ -47,6 +48,8 @@ pub(super) struct Processing<'a> {
     pub until: &'a dyn Fn() -> bool,
     /// There was a pause before.
     pub paused: bool,
+    /// What local copies are.
+    pub kind: ImageKind,
 }
 
 /// Marks that ask for a barrier before its time.
@@ -76,6 +79,10 @@ struct Loop<'a> {
     epochs_since_flush: u64,
     /// Barriers left that come before their time.
     soon: u32,
+    /// What local copies are.
+    kind: ImageKind,
+    /// A chain is too long.
+    full: Trouble,
 }
 
 impl Processing<'_> {
@@ -87,6 +94,7 @@ impl Processing<'_> {
             state_ids,
             until,
             paused,
+            kind,
         } = self;
         let config = runtime.config.clone();
         let budget = config.budget();
@@ -156,6 +164,8 @@ impl Processing<'_> {
                     epoch: 0,
                     epochs_since_flush: 0,
                     soon: if paused { SOON_MAX } else { 0 },
+                    kind,
+                    full: Trouble::default(),
                 };
                 main.run(runtime, &lanes, &control)
             });
@@ -370,7 +380,9 @@ impl Loop<'_> {
         loop {
             self.driver.alive();
             let stopping = runtime.stop.asked() || (self.until)();
-            if stopping || clock.elapsed() >= due || self.over_mark() {
+            self.driver.tend(self.kind)?;
+            let due_now = stopping || clock.elapsed() >= due || self.over_mark();
+            if due_now && !self.chain_is_full(clock.as_ref()) {
                 self.epoch(runtime, lanes)?;
                 due = clock.elapsed() + self.until_next();
                 // Last: who waits for it may move the clock to the next one.
@@ -396,6 +408,26 @@ impl Loop<'_> {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RuntimeError::CannotGoOn("all lanes ended".to_owned()));
                 }
+            }
+        }
+    }
+
+    /// Epochs are not taken while a chain is far too long: a restore would take too long as well. It goes on when a base is there.
+    fn chain_is_full(&mut self, clock: &dyn Clock) -> bool {
+        match self.driver.upkeep.full() {
+            Some(why) => {
+                if let Some(unsaid) = self.full.failed(clock.elapsed()) {
+                    tracing::error!(why, unsaid, "no epoch is taken");
+                    self.driver.patience.metrics.retry("chain", TICK);
+                }
+                true
+            }
+            None => {
+                if self.full.calm(clock.elapsed()).is_some() {
+                    self.driver.patience.metrics.recovered();
+                    tracing::info!("epochs are taken again");
+                }
+                false
             }
         }
     }
@@ -443,7 +475,10 @@ impl Loop<'_> {
         if let Some(eager) = &self.eager {
             eager.drain(self.driver)?;
         }
-        let epoch = self.standing.advance(shares);
+        let mut epoch = self.standing.advance(shares);
+        for shard in self.driver.upkeep.waiting(runtime.clock.elapsed()) {
+            self.standing.add_to(&mut epoch, shard);
+        }
         self.soon = self.soon.saturating_sub(1);
         if !epoch.shards.is_empty() {
             self.soon = self.soon.min(SOON_WITH_RECORDS);

@@ -1,11 +1,14 @@
 //! Publishing a durable epoch: one transaction, and what to do when it does not go well (EP-5, EP-7, EP-8).
-use super::commit::{CommitDriver, Durable};
+use super::commit::{CommitDriver, Durable, Written};
 use super::error::RuntimeError;
 use super::start::WATCH_STEP;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{
     Fence, InDoubt, PublishFacts, Verdict, after_fence, after_unknown, may_publish, needs_new_session,
 };
+use crate::checkpoint::protocol::{age_is_in_doubt, is_young, third};
+use crate::checkpoint::store::StoreErrorKind;
+use crate::checkpoint::store_clock;
 use crate::sink::buffer::WalkError;
 use crate::sink::{CommitEntry, Committed, Log, LogError, LogErrorKind};
 use crate::testing::faults::Injected;
@@ -22,6 +25,15 @@ const MEMBER_FENCE_WATCH: Duration = Duration::from_millis(2500);
 /// How long one read of an epoch's pointers waits until they are stable. Longer would be silence for the group, which takes an instance that
 /// gives no sign of life for one that hangs, with what the next try waits as well; shorter would ask a slow coordinator again and again.
 const READ_NAMED: Duration = Duration::from_secs(5);
+
+/// What became of an epoch that was to be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Published {
+    /// It is committed.
+    Committed,
+    /// It is not, and must not be as it is: it was written too long ago (EP-9).
+    TooOld,
+}
 
 /// The step at which an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +61,19 @@ fn at(step: Step) -> impl Fn(LogError) -> Failure {
 }
 
 impl CommitDriver {
-    /// Publishes an epoch that is durable; returns when it is committed for certain.
-    pub(super) fn publish(&mut self, epoch: &Durable) -> Result<(), RuntimeError> {
+    /// Publishes an epoch that is durable; returns when it is committed for certain, or certainly not.
+    pub(super) fn publish(&mut self, epoch: &Durable) -> Result<Published, RuntimeError> {
         let mut backoff = self.patience.backoff("publish");
         let mut refusals = 0;
         let started = self.patience.clock.elapsed();
         loop {
             self.session.stale |= self.log.session_is_suspect() && !self.faults.broken("EP-5");
+            self.session.stale |= self.has_rested();
             if self.session.stale && self.settle_session(Some(epoch))? == Verdict::Committed && !epoch.again {
                 break;
+            }
+            if self.is_too_old(epoch)? {
+                return Ok(Published::TooOld);
             }
             self.patience.still_ours("before a transaction was begun")?;
             let why = match self.attempt(epoch, refusals) {
@@ -84,7 +100,39 @@ impl CommitDriver {
             let took = self.committed_at.saturating_sub(started);
             metrics.published(took, epoch.records, epoch.changes);
         }
-        Ok(())
+        Ok(Published::Committed)
+    }
+
+    /// EP-9: an epoch that was written long ago may be garbage, and is certainly not committed when this is asked: no transaction of it is open,
+    /// and an unknown outcome has been decided. The store's clock tells, which need not be asked about an epoch of a moment ago.
+    fn is_too_old(&self, epoch: &Durable) -> Result<bool, RuntimeError> {
+        let Written { elapsed, wall_ms } = self.now();
+        let (grace, since) = (self.upkeep.grace(), epoch.written);
+        let passed = elapsed.saturating_sub(since.elapsed);
+        let broken = self.faults.broken("EP-9") || self.faults.broken("EP-1");
+        if epoch.again || broken || !age_is_in_doubt(passed, wall_ms.saturating_sub(since.wall_ms), grace) {
+            return Ok(false);
+        }
+        let path = self.layout.epoch(epoch.pointer.epoch);
+        let mut backoff = self.patience.backoff("write");
+        loop {
+            let age = store_clock::now_ms(self.store.as_ref(), &self.layout)
+                .and_then(|now| Ok(now.saturating_sub(self.store.modified_ms(&path)?)));
+            match age {
+                Ok(age_ms) => return Ok(!is_young(age_ms, grace)),
+                // Collected already.
+                Err(e) if e.kind() == StoreErrorKind::NotFound => return Ok(true),
+                Err(e) if e.kind() == StoreErrorKind::Retriable => backoff.wait(&e)?,
+                Err(e) => return Err(RuntimeError::CannotGoOn(e.to_string())),
+            }
+        }
+    }
+
+    /// Single mode: the commit records that would fence a session are collected after the grace. One that has not committed for a good part of
+    /// it is opened anew, and finds out whether it is still the last.
+    fn has_rested(&self) -> bool {
+        let never = self.committed_at == Duration::ZERO;
+        self.group.is_none() && !never && self.since_commit() > third(self.upkeep.grace())
     }
 
     /// Commits the pointers again as they are, so that an idle stage's offsets do not expire (EP-10).
@@ -107,6 +155,7 @@ impl CommitDriver {
         };
         let permit = may_publish(&[])?;
         let again = Durable {
+            written: self.now(),
             pointer,
             outputs: Vec::new(),
             entries,
@@ -115,7 +164,7 @@ impl CommitDriver {
             again: true,
             _permit: permit,
         };
-        self.publish(&again)
+        self.publish(&again).map(|_| ())
     }
 
     /// How long ago offsets were committed.

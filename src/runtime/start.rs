@@ -11,7 +11,8 @@ use super::outbox::{Outbox, Outboxes};
 use super::patient_store::PatientStore;
 use super::processing::Processing;
 use super::progress::Phase;
-use super::restore::Restore;
+use super::restore::{FetchMeter, Restore};
+use super::upkeep::Upkeep;
 use super::{Runtime, StageInfo};
 use crate::checkpoint::chain::{Chain, ResolvedEpoch, first_sequence, store_knows};
 use crate::checkpoint::object::{ObjectError, ObjectReader, StateInfo};
@@ -259,6 +260,7 @@ pub(super) fn driver(
         transaction_timeout: runtime.config.transaction_timeout,
         watch_for: WATCH_MIN.max(runtime.config.epoch_interval * 3),
         refusal_retries_max: runtime.config.refusal_retries_max,
+        upkeep: Upkeep::new(&runtime.config, runtime.faults.broken("EP-9")),
         session: Session::none(),
         links: BTreeMap::new(),
         pointers: BTreeMap::new(),
@@ -345,6 +347,7 @@ fn run_driver(runtime: &mut Runtime, prepared: &Prepared, driver: &mut CommitDri
         state_ids: Arc::new(state_ids),
         until: &|| false,
         paused: false,
+        kind: prepared.backends.kind(),
     }
     .run(runtime)
 }
@@ -515,12 +518,17 @@ fn resume(
         .map(|(shard, state)| (*shard, state.clone()))
         .collect();
     driver.links = resolved.links().into_iter().collect();
+    for (shard, state) in &shards {
+        driver.upkeep.resume(*shard, state);
+    }
     driver.name_all(pointer);
     let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
     driver.positions = resolved.positions().iter().map(by_partition).collect();
     // Before the restore, which may take long: whoever was fenced must not find its own pointer and take the name back (EP-7).
     driver.commit(super::epoch::Epoch::default())?;
+    let meter = FetchMeter::new(runtime.metrics.clone(), runtime.clock.clone());
     let restore = Restore {
+        meter: &meter,
         chain: chain(),
         backends: prepared.backends.as_ref(),
         expiry: expiry(prepared.groups, &runtime.topology.states, known),

@@ -98,7 +98,7 @@ pub trait Log: Send {
     /// # Errors
     /// [`LogErrorKind::Fatal`] for an identity that a group would accept without a look, and for logs without groups.
     fn assign(&mut self, assignment: &Assignment) -> Result<(), LogError>;
-    /// Group mode: reads pointers on a thread of its own.
+    /// Reads pointers on a thread of its own: for restores in group mode, and for collection.
     ///
     /// # Errors
     /// [`LogError`]

@@ -9,7 +9,7 @@ pub mod expiry;
 pub mod key;
 pub mod map;
 
-pub use backend::{Applied, Backend, BackendFactory, CopySizes, Swept};
+pub use backend::{Applied, Backend, BackendFactory, CopySizes, Image, ImageFile, ImageKind, Rebuild, Swept};
 pub use changes::{Change, ChangeSet};
 pub use expiry::{Expiry, Ttl};
 pub use key::{KeyRef, StateId};

@@ -9,6 +9,7 @@ mod map;
 mod name;
 mod process;
 mod trouble;
+mod upkeep;
 
 pub use lag::PartitionEnd;
 pub use lane::{Activity, LaneMeter, SourceMeter};
@@ -126,8 +127,10 @@ pub struct BackendSizes {
 }
 
 /// Steps that are tried again for as long as it takes: their counters are there from the start, so that the first retry is an increase.
-const RETRIED: [&str; 14] = [
+const RETRIED: [&str; 16] = [
     "apply",
+    "base",
+    "chain",
     "deliver",
     "flush",
     "group",
@@ -142,6 +145,10 @@ const RETRIED: [&str; 14] = [
     "topic",
     "write",
 ];
+/// What becomes of a base: named by a committed epoch, given up because it took too long, or failed.
+const BASES: [&str; 3] = ["committed", "given_up", "failed"];
+/// What becomes of a round of collection: it has swept, or has removed nothing because it could not see everything.
+const COLLECTIONS: [&str; 2] = ["swept", "held"];
 /// What a run begins again in place for.
 const RESTARTED: [&str; 2] = ["damaged", "unwritable"];
 /// What the run may be doing: labels of `runtime::Phase`.
@@ -199,6 +206,12 @@ impl Metrics {
         }
         for step in RETRIED {
             families.counter(MetricName::Retries, &[step]);
+        }
+        for outcome in BASES {
+            families.counter(MetricName::Bases, &[outcome]);
+        }
+        for outcome in COLLECTIONS {
+            families.counter(MetricName::Collections, &[outcome]);
         }
         for reason in RESTARTED {
             families.counter(MetricName::Restarts, &[reason]);

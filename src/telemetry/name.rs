@@ -112,6 +112,8 @@ metrics! {
     EpochBytes: Counter "keyfold_epoch_bytes_total" [];
     /// Entries of state that committed epochs changed.
     EpochChanges: Counter "keyfold_epoch_changed_entries_total" [];
+    /// Epochs that were written again, because too much time had passed before they could be published.
+    Rewritten: Counter "keyfold_epochs_rewritten_total" [];
     /// Epochs whose outcome had to be read back.
     InDoubt: Counter "keyfold_epochs_in_doubt_total" [];
     /// Producer sessions opened anew after the first.
@@ -134,6 +136,26 @@ metrics! {
     MapEntries: Gauge "keyfold_map_entries" ["state"];
     /// Entries of state removed from the local copies after their time to live.
     StateExpired: Counter "keyfold_state_expired_total" [];
+    /// Epochs behind the base of the shard that has most of them.
+    ChainObjects: Gauge "keyfold_chain_epochs" [];
+    /// Their bytes, of the shard that has most of them.
+    ChainBytes: Gauge "keyfold_chain_bytes" [];
+    /// Bases, by what became of them.
+    Bases: Counter "keyfold_bases_total" ["outcome"];
+    /// Bytes that were written for bases.
+    BaseBytes: Counter "keyfold_base_bytes_total" [];
+    /// Bytes of bases that were fetched to restore shards.
+    FetchedBytes: Counter "keyfold_restore_fetched_bytes_total" [];
+    /// Bytes that the restores at work have yet to fetch.
+    RestoreLeft: Gauge "keyfold_restore_left_bytes" [];
+    /// Time that they will take for it at the present rate.
+    RestoreSeconds: Gauge "keyfold_restore_left_seconds" [];
+    /// Rounds of collection, by what became of them.
+    Collections: Counter "keyfold_collections_total" ["outcome"];
+    /// Objects that collection removed from the checkpoint store.
+    CollectedObjects: Counter "keyfold_collected_objects_total" [];
+    /// Their bytes.
+    CollectedBytes: Counter "keyfold_collected_bytes_total" [];
     /// What the memory budget gives to a part.
     MemoryLimit: Gauge "keyfold_memory_limit_bytes" ["part"];
     /// What the part takes now.
@@ -185,7 +207,8 @@ mod tests {
     /// Prometheus's own advice on names: a prefix, the base unit, `_total` for counters and for nothing else.
     #[test]
     fn names_are_unique_and_end_in_their_unit() {
-        const UNITS: [&str; 9] = [
+        const UNITS: [&str; 10] = [
+            "_epochs",
             "_seconds",
             "_bytes",
             "_offsets",

@@ -29,6 +29,8 @@ fn every_metric_of_the_enum_can_be_set_and_is_encoded() {
     metrics.memory(MemoryPart::Maps, Some(1), Some(1));
     metrics.backend(Some(BackendSizes::default()));
     metrics.stalls(0, 0);
+    metrics.chains(Some((1, 1)));
+    metrics.fetched(1, 1, Some(1.0));
     metrics.committed_at(1);
     let position = crate::types::Position {
         topic: "in".to_owned(),

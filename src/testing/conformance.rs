@@ -97,3 +97,67 @@ fn exactly_one_creates(store: &dyn Store, folder: &ObjectPath) {
         assert!(kinds.into_iter().all(|k| k == StoreErrorKind::AlreadyExists));
     }
 }
+
+/// What collection asks of every store: listings in pages, with ages by the store's own clock. Needs a store without objects of the job `aged`.
+///
+/// # Panics
+/// With what it does otherwise.
+pub fn store_lists_ages(store: &dyn Store) {
+    let folder = path(&["jobs", "aged", "s", "bases"]);
+    assert_eq!(store.list_aged(&folder, None, 10), Ok(Vec::new()));
+    let missing = folder.join("none").expect("valid");
+    assert_eq!(
+        store.modified_ms(&missing).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
+    let names = ["b-1", "b/0", "b/1", "b/manifest", "b0", "c/10", "c/9"];
+    let object = |name: &str| {
+        let parts: Vec<&str> = ["jobs", "aged", "s", "bases"]
+            .into_iter()
+            .chain(name.split('/'))
+            .collect();
+        path(&parts)
+    };
+    for name in names.iter().rev() {
+        store.put_new(&object(name), &[name.as_bytes()]).expect("put");
+    }
+    store
+        .put_new(&path(&["jobs", "aged", "s", "basesx"]), &[b"x"])
+        .expect("put");
+    for size in [1, 2, 3, 7, 100] {
+        let mut found = Vec::new();
+        loop {
+            let page = store.list_aged(&folder, found.last(), size).expect("a page");
+            let end = page.len() < size;
+            found.extend(page.into_iter().map(|aged| aged.path));
+            if end {
+                break;
+            }
+        }
+        let wanted: Vec<ObjectPath> = names.iter().map(|name| object(name)).collect();
+        assert_eq!(found, wanted, "in order of the names' bytes, in pages of {size}");
+    }
+    let all = store.list_aged(&folder, None, 100).expect("lists");
+    for aged in &all {
+        assert_eq!(Ok(aged.modified_ms), store.modified_ms(&aged.path));
+        assert_eq!(Ok(aged.bytes), store.size(&aged.path));
+    }
+    // A second try to put it does not make it younger, and a later object is not older.
+    store.put_new(&object("b0"), &[b"b0"]).expect("again");
+    let times = |name: &str| store.modified_ms(&object(name)).expect("there");
+    let before = all
+        .iter()
+        .find(|aged| aged.path == object("b0"))
+        .map(|aged| aged.modified_ms);
+    assert_eq!(Some(times("b0")), before);
+    store.put_new(&object("later"), &[b""]).expect("put");
+    assert!(times("later") >= times("b-1"));
+    for name in ["b/0", "b/1", "b/manifest"] {
+        store.delete(&object(name)).expect("there");
+    }
+    assert_eq!(store.list_aged(&object("b"), None, 10), Ok(Vec::new()));
+    store
+        .put_new(&object("b/2"), &[b"x"])
+        .or_else(|_| store.put_new(&object("b/2"), &[b"x"]))
+        .expect("a folder comes back");
+}

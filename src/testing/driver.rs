@@ -116,7 +116,15 @@ pub struct TestDriver {
 }
 
 /// A directory of the driver's own, removed with it.
-struct StateDir(PathBuf);
+pub(super) struct StateDir(pub(super) PathBuf);
+
+impl StateDir {
+    /// A name that no other has.
+    pub fn fresh(what: &str) -> StateDir {
+        let number = DRIVERS.fetch_add(1, Ordering::Relaxed);
+        StateDir(std::env::temp_dir().join(format!("keyfold-{what}-{}-{number}", std::process::id())))
+    }
+}
 
 impl Drop for StateDir {
     fn drop(&mut self) {
@@ -138,15 +146,14 @@ impl TestDriver {
     #[must_use]
     pub fn new(build: impl Fn(&MemoryBroker) -> Result<Topology, TopologyError> + 'static) -> TestDriver {
         let clock = ManualClock::new(START_MS);
-        let number = DRIVERS.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("keyfold-driver-{}-{number}", std::process::id()));
+        let dir = StateDir::fresh("driver");
         TestDriver {
             build: Box::new(build),
             broker: MemoryBroker::new(Arc::new(clock.clone())),
             store: MemoryStore::new(1),
             clock,
             copies: MemoryFactory::with_crashes(Faults::none()),
-            config: Config::new(dir.join("state")),
+            config: Config::new(dir.0.join("state")),
             broken: String::new(),
             run: None,
             given_out: HashMap::new(),
@@ -154,7 +161,7 @@ impl TestDriver {
             stage: (String::new(), String::new()),
             on_disk: false,
             system_clock: false,
-            dir: StateDir(dir),
+            dir,
         }
     }
 
@@ -203,6 +210,10 @@ impl TestDriver {
     #[must_use]
     pub fn copies(&self) -> &MemoryFactory {
         &self.copies
+    }
+    /// The local copies, to exchange them for another machine's. The job must not be running.
+    pub fn copies_mut(&mut self) -> &mut MemoryFactory {
+        &mut self.copies
     }
     /// Settings from the next start on. The state directory is the driver's own.
     pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {

@@ -32,6 +32,21 @@ pub const POINTS: [&str; 16] = [
     "pre_genesis_commit",
 ];
 
+/// Fail points beside the commit path, passed on threads of their own: a base is made, garbage is collected, a base is fetched.
+pub const BESIDE: [&str; 7] = [
+    "base_imaged",
+    "base_piece_put",
+    "base_manifest_put",
+    "collect_marked",
+    "collect_decided",
+    "collect_removed",
+    "mid_fetch",
+];
+
+fn is_point(name: &str) -> bool {
+    POINTS.contains(&name) || BESIDE.contains(&name)
+}
+
 /// What a fail point does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -161,7 +176,7 @@ impl Faults {
     /// # Errors
     /// When the point was told to fail.
     pub fn at(&self, name: &str) -> Result<(), Injected> {
-        debug_assert!(POINTS.contains(&name), "unknown fail point {name}");
+        debug_assert!(is_point(name), "unknown fail point {name}");
         let Some(inner) = &self.inner else { return Ok(()) };
         let action = {
             let points = inner.points.read();
@@ -198,10 +213,11 @@ fn parse_point(item: &str) -> Result<(String, Point), String> {
     let (name, action) = item
         .split_once('=')
         .ok_or_else(|| format!("fault item {item}: no '='"))?;
-    if !POINTS.contains(&name) {
+    if !is_point(name) {
         return Err(format!(
-            "fault item {item}: no such point; the points are {}",
-            POINTS.join(", ")
+            "fault item {item}: no such point; the points are {}, {}",
+            POINTS.join(", "),
+            BESIDE.join(", ")
         ));
     }
     let (action, at) = match action.split_once('@') {

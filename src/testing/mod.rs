@@ -19,7 +19,7 @@ mod store;
 
 pub use broker::{CommitRecord, GroupView, MemoryBroker};
 pub use clock::ManualClock;
-pub use conformance::store_conformance;
+pub use conformance::{store_conformance, store_lists_ages};
 pub use driver::{DriverError, TestDriver};
 pub use faults::Faults;
 pub use log::MemoryLog;

@@ -1,6 +1,6 @@
 //! A checkpoint store as one process reaches it.
 use super::process::{Call, Process};
-use crate::checkpoint::store::{ObjectPath, Store, StoreError};
+use crate::checkpoint::store::{Aged, ObjectPath, Store, StoreError};
 use std::sync::Arc;
 
 /// Passes every call to a store through a [`Process`].
@@ -37,6 +37,12 @@ impl Store for ProcessStore {
     }
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
         self.read(prefix, || self.store.list(prefix))
+    }
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
+        self.read(folder, || self.store.list_aged(folder, after, max))
+    }
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        self.read(path, || self.store.modified_ms(path))
     }
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         self.process.store(Call::Put, path.as_str(), || self.store.delete(path))

@@ -117,6 +117,29 @@ impl FromStr for Digest {
     }
 }
 
+/// 64 random bits, drawn for every try to make a base: no two tries ever write an object of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BaseId(pub u64);
+
+impl fmt::Display for BaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Names a base of a shard: what its local copy was at one committed section (docs/format/base.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BaseLink {
+    /// The base.
+    pub id: BaseId,
+    /// Digest of its manifest, which holds the digest of every piece.
+    pub digest: Digest,
+    /// The section that it equals.
+    pub sequence: Sequence,
+    /// Bytes of all its files.
+    pub bytes: u64,
+}
+
 /// Where a section lies inside its epoch object, in bytes. A hint for range reads; the footer is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {

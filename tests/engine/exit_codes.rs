@@ -1,7 +1,7 @@
 //! What a process exits with when store, disk or machine fail: 13 where somebody must act, 1 where starting again is right.
 use crate::support::{driver, ended_with, pipe, record, sorted, sums};
 use keyfold::checkpoint::MemoryStore;
-use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
+use keyfold::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreErrorKind};
 use keyfold::config::Config;
 use keyfold::runtime::backoff::STOP_GRACE;
 use keyfold::runtime::{ExitCode, Runtime, RuntimeError};
@@ -44,6 +44,12 @@ impl Store for Unreadable {
     }
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
         self.fail(prefix)
+    }
+    fn list_aged(&self, folder: &ObjectPath, _: Option<&ObjectPath>, _: usize) -> Result<Vec<Aged>, StoreError> {
+        self.fail(folder)
+    }
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        self.fail(path)
     }
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         self.0.delete(path)

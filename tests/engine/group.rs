@@ -38,8 +38,8 @@ pub struct Cluster {
     pub dir: tempfile::TempDir,
     pub copies: BTreeMap<String, MemoryFactory>,
     pub model: BTreeMap<String, Vec<i64>>,
-    /// Whether instances leave the group with their stop.
-    pub leave_group: bool,
+    /// Of every instance from its start on.
+    pub configure: fn(&mut Config),
 }
 
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -85,7 +85,7 @@ impl Cluster {
             dir: tempfile::tempdir().expect("directory"),
             copies: BTreeMap::new(),
             model: BTreeMap::new(),
-            leave_group: false,
+            configure: |_| (),
         }
     }
 
@@ -111,9 +111,9 @@ impl Cluster {
         config.instance = Some(name.to_owned());
         config.epoch_interval = Duration::from_millis(20);
         config.keyed_lanes = 2;
-        config.leave_group = self.leave_group;
         config.stall_after = Duration::from_secs(2);
         config.revoke_budget = Duration::from_millis(500);
+        (self.configure)(&mut config);
         let faults = Faults::parse(if faults.is_empty() { "break:none" } else { faults }).expect("valid");
         let copies = self.copies.entry(machine.to_owned()).or_default().clone();
         let store = Arc::new(ProcessStore::new(Arc::new(self.store.clone()), process.clone()));

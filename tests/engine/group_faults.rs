@@ -299,7 +299,7 @@ impl Membership for Noted {
 #[test]
 fn who_is_stopped_to_leave_leaves_also_when_its_last_epoch_is_lost() {
     let mut cluster = Cluster::new();
-    cluster.leave_group = true;
+    cluster.configure = |config| config.leave_group = true;
     let left: Arc<AtomicBool> = Arc::default();
     let noted = left.clone();
     let wrap = move |make: MembershipFactory| -> MembershipFactory {

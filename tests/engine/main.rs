@@ -1,9 +1,12 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
+mod bases;
 mod clocks;
+mod collection;
 mod exit_codes;
 mod expiry;
 mod fencing;
 mod group;
+mod group_bases;
 mod group_faults;
 mod group_storm;
 mod invariants;

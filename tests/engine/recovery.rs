@@ -4,7 +4,7 @@ use keyfold::checkpoint::pointer::Pointer;
 use keyfold::checkpoint::store::{Layout, ObjectPath, Store};
 use keyfold::config::Config;
 use keyfold::runtime::Runtime;
-use keyfold::state::{Backend, BackendFactory, StateError};
+use keyfold::state::{Backend, BackendFactory, ImageKind, Rebuild, StateError};
 use keyfold::testing::Process;
 use keyfold::testing::faults::POINTS;
 use keyfold::types::Shard;
@@ -331,6 +331,12 @@ impl BackendFactory for Panics {
     }
     fn wipe(&self, _: Shard) -> Result<(), StateError> {
         Ok(())
+    }
+    fn kind(&self) -> ImageKind {
+        ImageKind::Rows
+    }
+    fn rebuild(&self, _: Shard) -> Result<Box<dyn Rebuild>, StateError> {
+        panic!("as told")
     }
 }
 

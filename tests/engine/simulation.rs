@@ -3,9 +3,10 @@
 //!
 //! Faults and crash points come from the seed. The data plane's threads run as they like, so that a seed is no replay of every step, but
 //! it makes the same kind of trouble. `KEYFOLD_SIM_SEED` runs one seed, `KEYFOLD_SIM_RUNS` so many.
-use keyfold::checkpoint::object::ObjectReader;
+use keyfold::checkpoint::object::{ObjectError, ObjectReader};
 use keyfold::checkpoint::pointer::Pointer;
-use keyfold::checkpoint::store::{Layout, MemoryStore};
+use keyfold::checkpoint::reach::Reach;
+use keyfold::checkpoint::store::{Layout, MemoryStore, Store, StoreError};
 use keyfold::config::Config;
 use keyfold::operator::{KeyedProcess, ProcessContext, ProcessError, ValueState};
 use keyfold::runtime::{ExitCode, Runtime, StopHandle};
@@ -87,6 +88,8 @@ fn job(broker: &MemoryBroker) -> Result<Topology, TopologyError> {
 }
 
 const GROUP: &str = "sim.in";
+/// A second of real time for what has to be done in a third of it.
+const GRACE: Duration = Duration::from_secs(60);
 
 struct Life {
     thread: JoinHandle<RunEnd>,
@@ -203,6 +206,8 @@ impl World {
         config.take_over = take_over;
         config.source_lanes = 2;
         config.keyed_lanes = 2;
+        config.chain_objects_max = 6;
+        config.grace = GRACE;
         let (store, copies) = (Arc::new(self.store.clone()), m.copies.clone());
         let topology = job(&self.broker).expect("valid");
         let store = Arc::new(ProcessStore::new(store, process.clone()));
@@ -256,6 +261,13 @@ impl World {
             }
         }
         for _ in 0..3 + self.rng.below(8) {
+            // The store's clock goes as it likes, also past the grace at once.
+            let jump = if self.rng.one_in(20) {
+                2 * GRACE.as_secs()
+            } else {
+                self.rng.below(5)
+            };
+            self.store.advance(Duration::from_secs(jump));
             let records = self.rng.below(40);
             self.feed(records);
             std::thread::sleep(Duration::from_millis(self.rng.below(12)));
@@ -311,11 +323,13 @@ impl World {
         }
     }
 
-    /// What every commit named exists and verifies; sequences and positions only grow.
+    /// What every commit named verifies, if it has not been collected since; sequences and positions only grow. What the last one leads to is
+    /// all there.
     fn judge_commits(&self) -> Result<(), String> {
         let layout = Layout::new("sim", "in").map_err(|e| e.to_string())?;
         let mut sequences: BTreeMap<u32, Sequence> = BTreeMap::new();
         let mut positions: BTreeMap<i32, i64> = BTreeMap::new();
+        let mut last = None;
         for commit in self.broker.commits(GROUP) {
             for entry in &commit.entries {
                 let last = positions.entry(entry.position.partition).or_default();
@@ -325,8 +339,12 @@ impl World {
                 *last = entry.position.offset;
             }
             let pointer = Pointer::parse(commit.entries[0].pointer.as_bytes()).map_err(|e| e.to_string())?;
+            last = Some(pointer);
             let path = layout.epoch(pointer.epoch);
-            let object = ObjectReader::open(&self.store, &path, Some(pointer.footer)).map_err(|e| e.to_string())?;
+            let object = match ObjectReader::open(&self.store, &path, Some(pointer.footer)) {
+                Err(ObjectError::Store(StoreError::NotFound { .. })) => continue,
+                opened => opened.map_err(|e| e.to_string())?,
+            };
             for shard in 0..4 {
                 object.section(Shard(shard)).map_err(|e| e.to_string())?;
                 let link = object
@@ -339,7 +357,12 @@ impl World {
                 *last = link.sequence;
             }
         }
-        Ok(())
+        let last = last.ok_or("nothing was committed")?;
+        let mut reach = Reach::default();
+        let reached = reach.follow((&self.store, &layout), &last, None);
+        reached.map_err(|e| e.to_string())?;
+        let missing = reach.reached().iter().find(|path| self.store.size(path).is_err());
+        missing.map_or(Ok(()), |path| Err(format!("{path} is missing")))
     }
 }
 

@@ -3,7 +3,7 @@ use crate::config::S3Config;
 use crate::error::{names_bucket, of_credentials, of_opening, of_request};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreFile, random};
+use keyfold::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreFile, random};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::{
@@ -294,6 +294,37 @@ impl Store for S3Store {
         // Of another store in its place, or of none, it would be a list as well.
         self.there()?;
         Ok(out)
+    }
+
+    /// S3 lists in order of the keys' bytes, from behind any key on.
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
+        let root = self.key("jobs");
+        let depth = root.parts().count() - 1;
+        // What somebody else has put there under a name of another form is no object of ours.
+        let aged = |found: object_store::ObjectMeta| {
+            let parts: Vec<_> = found.location.parts().skip(depth).collect();
+            let parts: Vec<&str> = parts.iter().map(|part| part.as_ref()).collect();
+            let path = ObjectPath::new(&parts).ok()?;
+            Some(Aged {
+                path,
+                bytes: found.size,
+                modified_ms: found.last_modified.timestamp_millis(),
+            })
+        };
+        self.call(folder, "list", async |key| {
+            let listed = match after {
+                Some(after) => self.s3.list_with_offset(Some(key), &self.key(after.as_str())),
+                None => self.s3.list(Some(key)),
+            };
+            let ours = listed.try_filter_map(|found| std::future::ready(Ok(aged(found))));
+            ours.take(max).try_collect().await
+        })
+    }
+
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        self.call(path, "look at", async |key| {
+            Ok(self.s3.head(key).await?.last_modified.timestamp_millis())
+        })
     }
 
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@ mod server;
 
 use hyper::Method;
 use keyfold::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
-use keyfold::testing::store_conformance;
+use keyfold::testing::{store_conformance, store_lists_ages};
 use keyfold_s3::S3Store;
 use server::{Fault, Server};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ fn refused(result: Result<S3Store, StoreError>) -> StoreError {
 fn a_store_in_s3_conforms() {
     let server = Server::start();
     store_conformance(&open(&server));
+    store_lists_ages(&open(&server));
 }
 
 #[test]

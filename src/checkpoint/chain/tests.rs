@@ -52,7 +52,7 @@ fn three_epochs() -> (History, Pointer) {
 }
 
 fn restore(h: &History, shard: u32, from: Option<Applied>, state: &mut State) -> Result<Vec<u64>, RestoreError> {
-    let tail = h.chain().plan(Shard(shard), h.target(shard), from)?;
+    let tail = h.chain().plan(Shard(shard), h.target(shard), from, None)?;
     let mut sequences = Vec::new();
     h.chain().replay::<RestoreError>(&tail, |link, section| {
         sequences.push(link.sequence);
@@ -89,7 +89,7 @@ fn a_restore_ends_between_two_sections_when_nobody_needs_it_any_more() {
     let stop = || left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0;
     let chain = h.chain().until(&stop);
     // Four links to walk, and two of four sections.
-    let tail = chain.plan(Shard(0), h.target(0), None).expect("not yet");
+    let tail = chain.plan(Shard(0), h.target(0), None, None).expect("not yet");
     let mut replayed = 0;
     let ended = chain.replay::<RestoreError>(&tail, |_, _| {
         replayed += 1;
@@ -101,7 +101,7 @@ fn a_restore_ends_between_two_sections_when_nobody_needs_it_any_more() {
     );
     assert_eq!(replayed, 2);
     let stopped = || true;
-    let planned = h.chain().until(&stopped).plan(Shard(0), h.target(0), None);
+    let planned = h.chain().until(&stopped).plan(Shard(0), h.target(0), None, None);
     assert!(matches!(planned, Err(RestoreError::Stopped { .. })), "{planned:?}");
 }
 
@@ -111,7 +111,7 @@ fn ep_4_a_copy_on_the_chain_gets_the_tail_alone() {
     let before = h.target(0);
     assert_eq!(
         h.chain()
-            .plan(Shard(0), before, Some(applied(&before)))
+            .plan(Shard(0), before, Some(applied(&before)), None)
             .expect("plans")
             .links,
         []
@@ -154,7 +154,7 @@ fn ep_4_a_copy_that_is_not_on_the_chain_must_be_wiped() {
     ] {
         let refused = h
             .chain()
-            .plan(Shard(0), h.target(0), Some(stray))
+            .plan(Shard(0), h.target(0), Some(stray), None)
             .expect_err("not on the chain");
         assert!(matches!(refused, RestoreError::NotOnChain { .. }), "{refused}");
     }
@@ -229,12 +229,12 @@ fn objects_and_pointers_of_another_job_or_store_are_refused() {
     h.expected.topology = 1;
     assert!(matches!(h.chain().resolve(&pointer), Err(RestoreError::Refused(_))));
     assert!(
-        h.chain().plan(Shard(0), h.target(0), None).is_ok(),
+        h.chain().plan(Shard(0), h.target(0), None, None).is_ok(),
         "older objects may be of an older topology"
     );
     h.expected.groups.shards = 2;
     assert!(matches!(
-        h.chain().plan(Shard(0), h.target(0), None),
+        h.chain().plan(Shard(0), h.target(0), None, None),
         Err(RestoreError::Refused(_))
     ));
 }
@@ -300,9 +300,12 @@ fn a_life_after_a_loss_begins_above_every_sequence_that_the_store_knows() {
     h.commit(vec![next]);
     let target = h.target(2);
     assert_eq!(target.sequence, 6);
-    assert_eq!(h.chain().plan(Shard(2), target, None).expect("plans").links.len(), 2);
+    assert_eq!(
+        h.chain().plan(Shard(2), target, None, None).expect("plans").links.len(),
+        2
+    );
     assert!(matches!(
-        h.chain().plan(Shard(2), target, Some(old_copy)),
+        h.chain().plan(Shard(2), target, Some(old_copy), None),
         Err(RestoreError::NotOnChain { sequence: 3, .. })
     ));
 }

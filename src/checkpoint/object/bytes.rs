@@ -1,21 +1,21 @@
 //! Reading and writing big-endian fields. The reader never allocates more than the bytes that are there.
-use crate::types::{Digest, EpochId, Incarnation, Link, Place};
+use crate::types::{BaseId, BaseLink, Digest, EpochId, Incarnation, Link, Place};
 
 /// Why bytes do not decode; the caller adds the path.
-pub(super) type Reason = String;
+pub(in crate::checkpoint) type Reason = String;
 
-pub(super) struct Reader<'a> {
+pub(in crate::checkpoint) struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(in crate::checkpoint) fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes }
     }
-    pub(super) fn left(&self) -> usize {
+    pub(in crate::checkpoint) fn left(&self) -> usize {
         self.bytes.len()
     }
-    pub(super) fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], Reason> {
+    pub(in crate::checkpoint) fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], Reason> {
         let (head, tail) = self
             .bytes
             .split_at_checked(n)
@@ -23,52 +23,52 @@ impl<'a> Reader<'a> {
         self.bytes = tail;
         Ok(head)
     }
-    pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Reason> {
+    pub(in crate::checkpoint) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Reason> {
         let mut out = [0u8; N];
         out.copy_from_slice(self.take(N, what)?);
         Ok(out)
     }
-    pub(super) fn u8(&mut self, what: &str) -> Result<u8, Reason> {
+    pub(in crate::checkpoint) fn u8(&mut self, what: &str) -> Result<u8, Reason> {
         Ok(u8::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn u16(&mut self, what: &str) -> Result<u16, Reason> {
+    pub(in crate::checkpoint) fn u16(&mut self, what: &str) -> Result<u16, Reason> {
         Ok(u16::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn u32(&mut self, what: &str) -> Result<u32, Reason> {
+    pub(in crate::checkpoint) fn u32(&mut self, what: &str) -> Result<u32, Reason> {
         Ok(u32::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn u64(&mut self, what: &str) -> Result<u64, Reason> {
+    pub(in crate::checkpoint) fn u64(&mut self, what: &str) -> Result<u64, Reason> {
         Ok(u64::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn i32(&mut self, what: &str) -> Result<i32, Reason> {
+    pub(in crate::checkpoint) fn i32(&mut self, what: &str) -> Result<i32, Reason> {
         Ok(i32::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn i64(&mut self, what: &str) -> Result<i64, Reason> {
+    pub(in crate::checkpoint) fn i64(&mut self, what: &str) -> Result<i64, Reason> {
         Ok(i64::from_be_bytes(self.array(what)?))
     }
-    pub(super) fn flag(&mut self, what: &str) -> Result<bool, Reason> {
+    pub(in crate::checkpoint) fn flag(&mut self, what: &str) -> Result<bool, Reason> {
         match self.u8(what)? {
             0 => Ok(false),
             1 => Ok(true),
             other => Err(format!("{what} is {other}, not 0 or 1")),
         }
     }
-    pub(super) fn str16(&mut self, what: &str) -> Result<String, Reason> {
+    pub(in crate::checkpoint) fn str16(&mut self, what: &str) -> Result<String, Reason> {
         let len = self.u16(what)?;
         let bytes = self.take(usize::from(len), what)?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
             .map_err(|_| format!("{what} is not UTF-8"))
     }
-    pub(super) fn digest(&mut self, what: &str) -> Result<Digest, Reason> {
+    pub(in crate::checkpoint) fn digest(&mut self, what: &str) -> Result<Digest, Reason> {
         Ok(Digest(self.array(what)?))
     }
-    pub(super) fn epoch(&mut self) -> Result<EpochId, Reason> {
+    pub(in crate::checkpoint) fn epoch(&mut self) -> Result<EpochId, Reason> {
         let incarnation = Incarnation(self.u64("incarnation")?);
         let n = self.u64("epoch number")?;
         Ok(EpochId { incarnation, n })
     }
-    pub(super) fn link(&mut self) -> Result<Link, Reason> {
+    pub(in crate::checkpoint) fn link(&mut self) -> Result<Link, Reason> {
         Ok(Link {
             epoch: self.epoch()?,
             footer: self.digest("footer digest of a link")?,
@@ -79,8 +79,16 @@ impl<'a> Reader<'a> {
             },
         })
     }
+    pub(in crate::checkpoint) fn base_link(&mut self) -> Result<BaseLink, Reason> {
+        Ok(BaseLink {
+            id: BaseId(self.u64("id of a base")?),
+            digest: self.digest("digest of a base")?,
+            sequence: self.u64("sequence of a base")?,
+            bytes: self.u64("bytes of a base")?,
+        })
+    }
     /// `count` items, each of which takes at least `least` bytes; the count is checked before anything is allocated.
-    pub(super) fn items<T>(
+    pub(in crate::checkpoint) fn items<T>(
         &mut self,
         count: u64,
         least: usize,
@@ -92,7 +100,7 @@ impl<'a> Reader<'a> {
         }
         (0..count).map(|_| item(self)).collect()
     }
-    pub(super) fn end(&self, what: &str) -> Result<(), Reason> {
+    pub(in crate::checkpoint) fn end(&self, what: &str) -> Result<(), Reason> {
         match self.bytes.len() {
             0 => Ok(()),
             n => Err(format!("{n} bytes too many at the end of the {what}")),
@@ -100,26 +108,26 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put_str16(out: &mut Vec<u8>, text: &str) -> Result<(), Reason> {
+pub(in crate::checkpoint) fn put_str16(out: &mut Vec<u8>, text: &str) -> Result<(), Reason> {
     let len = u16::try_from(text.len()).map_err(|_| format!("a name of {} bytes, at most 65535 fit", text.len()))?;
     out.extend_from_slice(&len.to_be_bytes());
     out.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-pub(super) fn put_count16(out: &mut Vec<u8>, count: usize, what: &str) -> Result<(), Reason> {
+pub(in crate::checkpoint) fn put_count16(out: &mut Vec<u8>, count: usize, what: &str) -> Result<(), Reason> {
     let count = u16::try_from(count).map_err(|_| format!("{count} {what}, at most 65535 fit"))?;
     out.extend_from_slice(&count.to_be_bytes());
     Ok(())
 }
 
-pub(super) fn put_count32(out: &mut Vec<u8>, count: usize, what: &str) -> Result<(), Reason> {
+pub(in crate::checkpoint) fn put_count32(out: &mut Vec<u8>, count: usize, what: &str) -> Result<(), Reason> {
     let count = u32::try_from(count).map_err(|_| format!("{count} {what}, at most 4294967295 fit"))?;
     out.extend_from_slice(&count.to_be_bytes());
     Ok(())
 }
 
-pub(super) fn put_link(out: &mut Vec<u8>, link: &Link) {
+pub(in crate::checkpoint) fn put_link(out: &mut Vec<u8>, link: &Link) {
     put_epoch(out, &link.epoch);
     out.extend_from_slice(&link.footer.0);
     for field in [link.sequence, link.place.offset, link.place.len] {
@@ -127,7 +135,14 @@ pub(super) fn put_link(out: &mut Vec<u8>, link: &Link) {
     }
 }
 
-pub(super) fn put_epoch(out: &mut Vec<u8>, epoch: &EpochId) {
+pub(in crate::checkpoint) fn put_epoch(out: &mut Vec<u8>, epoch: &EpochId) {
     out.extend_from_slice(&epoch.incarnation.0.to_be_bytes());
     out.extend_from_slice(&epoch.n.to_be_bytes());
+}
+
+pub(in crate::checkpoint) fn put_base_link(out: &mut Vec<u8>, base: &BaseLink) {
+    out.extend_from_slice(&base.id.0.to_be_bytes());
+    out.extend_from_slice(&base.digest.0);
+    out.extend_from_slice(&base.sequence.to_be_bytes());
+    out.extend_from_slice(&base.bytes.to_be_bytes());
 }

@@ -2,7 +2,7 @@
 use super::bytes::{Reader, Reason};
 use super::encode::follows;
 use super::{
-    DELETED, END_MAGIC, FORMAT, FormatError, HEAD_MAGIC, Header, Section, SectionEntry, StateInfo, TRAILER_BYTES,
+    Based, DELETED, END_MAGIC, FORMAT, FormatError, HEAD_MAGIC, Header, Section, SectionEntry, StateInfo, TRAILER_BYTES,
 };
 use crate::checkpoint::store::{ObjectPath, Store, StoreError};
 use crate::state::{Change, ChangeSet};
@@ -102,6 +102,22 @@ impl<'a> ObjectReader<'a> {
                 .find(|(s, _)| *s == shard)
                 .map(|(_, link)| *link)
         })
+    }
+
+    /// The section that a shard's section here was built on, if the object has one of it. Nearly always the header tells, and the section need
+    /// not be read: what was committed last when the object was built is what its sections are built on.
+    ///
+    /// # Errors
+    /// [`ObjectError`], naming the path.
+    pub fn parent(&self, shard: Shard) -> Result<Option<Option<Link>>, ObjectError> {
+        let Some(entry) = self.sections.iter().find(|e| e.shard == shard) else {
+            return Ok(None);
+        };
+        let last = self.header.last_committed.iter().find(|(s, _)| *s == shard);
+        if let Some((_, link)) = last.filter(|(_, link)| link.sequence.checked_add(1) == Some(entry.link.sequence)) {
+            return Ok(Some(Some(*link)));
+        }
+        Ok(self.section_without_changes(shard)?.map(|section| section.parent))
     }
 
     /// Reads, verifies and decodes a shard's section; None when the object has none.
@@ -387,9 +403,7 @@ fn decode_section(bytes: &[u8], genesis: bool, with_changes: bool) -> Result<Sec
     let watermark = Some(r.i64("watermark")?).filter(|w| *w != i64::MIN);
     let len = r.u32("operator state")?;
     let operator_state = r.take(len as usize, "operator state")?.to_vec();
-    if r.flag("base present")? {
-        return Err("it names a base, which this version does not know".into());
-    }
+    let base = decode_base(&mut r, sequence)?;
     let outbox_delivered = r.u64("outbox delivered")?;
     let count = r.u64("outbox count")?;
     let outbox = decode_outbox(count, decode_block(&mut r)?)?;
@@ -408,10 +422,26 @@ fn decode_section(bytes: &[u8], genesis: bool, with_changes: bool) -> Result<Sec
         positions,
         watermark,
         operator_state,
+        base,
         outbox_delivered,
         outbox,
         changes,
     })
+}
+
+fn decode_base(r: &mut Reader<'_>, sequence: u64) -> Result<Option<Based>, Reason> {
+    if !r.flag("base present")? {
+        return Ok(None);
+    }
+    let base = r.base_link()?;
+    if base.sequence >= sequence {
+        return Err(format!(
+            "its base equals section {}, which is not before it",
+            base.sequence
+        ));
+    }
+    let chain_bytes = r.u64("chain bytes")?;
+    Ok(Some(Based { base, chain_bytes }))
 }
 
 fn decode_positions(r: &mut Reader<'_>) -> Result<Vec<Position>, Reason> {

@@ -1,5 +1,5 @@
 //! Writing an epoch object.
-use super::bytes::{Reason, put_count16, put_count32, put_epoch, put_link, put_str16};
+use super::bytes::{Reason, put_base_link, put_count16, put_count32, put_epoch, put_link, put_str16};
 use super::{BLOCK_RAW_BYTES, DELETED, END_MAGIC, EncodedObject, FORMAT, FormatError, HEAD_MAGIC, Header, Section};
 use crate::state::{Change, ChangeSet};
 use crate::types::{Digest, Link, Partitioner, Place, Position, Sequence};
@@ -144,6 +144,14 @@ fn check_section(header: &Header, section: &Section) -> Result<(), Reason> {
             "the genesis section of shard {shard} holds more than start positions"
         ));
     }
+    if section
+        .base
+        .is_some_and(|based| based.base.sequence >= section.sequence)
+    {
+        return Err(format!(
+            "the base of shard {shard} equals a section that is not before it"
+        ));
+    }
     if section.watermark == Some(i64::MIN) {
         return Err(format!("the watermark of shard {shard} is the value that means none"));
     }
@@ -167,7 +175,11 @@ fn encode_section(header: &Header, section: &mut Section) -> Result<Vec<u8>, Rea
     out.extend_from_slice(&section.watermark.unwrap_or(i64::MIN).to_be_bytes());
     put_count32(&mut out, section.operator_state.len(), "bytes of operator state")?;
     out.extend_from_slice(&section.operator_state);
-    out.push(0);
+    out.push(u8::from(section.base.is_some()));
+    if let Some(based) = &section.base {
+        put_base_link(&mut out, &based.base);
+        out.extend_from_slice(&based.chain_bytes.to_be_bytes());
+    }
     out.extend_from_slice(&section.outbox_delivered.to_be_bytes());
     out.extend_from_slice(&section.outbox.len().to_be_bytes());
     put_block(&mut out, section.outbox.bytes())?;

@@ -2,7 +2,7 @@
 //!
 //! Written once by the commit driver, read by restores and tools. The digest of the footer body, kept in pointers and links, covers
 //! the header and every section; readers verify before they decode, and bound every count by the bytes that are there.
-mod bytes;
+pub(in crate::checkpoint) mod bytes;
 mod decode;
 mod encode;
 #[cfg(test)]
@@ -12,7 +12,9 @@ pub use decode::{ObjectError, ObjectReader};
 pub use encode::encode;
 
 use crate::state::ChangeSet;
-use crate::types::{Digest, EpochId, KeyGroups, Link, OutputFrames, Position, Sequence, Shard, TimestampMs, TopicInfo};
+use crate::types::{
+    BaseLink, Digest, EpochId, KeyGroups, Link, OutputFrames, Position, Sequence, Shard, TimestampMs, TopicInfo,
+};
 
 /// The format that this version writes, and the newest that it reads.
 pub const FORMAT: u8 = 1;
@@ -64,6 +66,15 @@ pub struct Header {
     pub last_committed: Vec<(Shard, Link)>,
 }
 
+/// The base in force of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Based {
+    /// The base.
+    pub base: BaseLink,
+    /// Bytes of the sections behind the base's, up to the parent.
+    pub chain_bytes: u64,
+}
+
 /// A shard's part of an epoch.
 #[derive(Debug, Clone)]
 pub struct Section {
@@ -79,6 +90,8 @@ pub struct Section {
     pub watermark: Option<TimestampMs>,
     /// State of operators that is not keyed. Empty in the format's first use.
     pub operator_state: Vec<u8>,
+    /// The base that a restore onto an empty disk begins with; None: with the first section of the shard's life.
+    pub base: Option<Based>,
     /// Every section of the shard up to this sequence has been delivered to its outbox sinks.
     pub outbox_delivered: Sequence,
     /// Outputs for sinks that are not the log.

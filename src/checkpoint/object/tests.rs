@@ -374,3 +374,31 @@ fn an_object_is_named_by_its_epoch_and_nothing_else() {
     let store = History::new().store;
     assert_eq!(store.list(&layout.epochs()).expect("list").len(), 1);
 }
+
+/// A base in a section: what a store holds since there are bases.
+#[test]
+fn a_section_with_a_base_is_kept_in_format_1_and_its_base_must_lie_before_it() {
+    use crate::checkpoint::object::Based;
+    use crate::types::{BaseId, BaseLink};
+    let history = History::new();
+    let based = |sequence| Based {
+        base: BaseLink {
+            id: BaseId(0xba5e),
+            digest: Digest::of(b"manifest"),
+            sequence,
+            bytes: 1 << 40,
+        },
+        chain_bytes: 77,
+    };
+    let mut with = history.next(1, 9, &[("k", Some("v"))]);
+    with.base = Some(based(0));
+    let header = header(2, &history.last);
+    fixture("epoch-object-base.bin", &header, vec![with.clone()]);
+    let object = encode(&header, &mut [with.clone()]).expect("encodes");
+    let bytes = object.parts.concat();
+    let read = read_all(&bytes, Some(object.footer)).expect("reads");
+    assert_eq!(read[0].base, Some(based(0)));
+    with.base = Some(based(1));
+    let refused = encode(&header, &mut [with]).expect_err("itself").to_string();
+    assert!(refused.contains("not before it"), "{refused}");
+}

@@ -1,6 +1,7 @@
 //! A store in a directory, local or on a network filesystem that honours fsync.
 use super::path::TMP_MARK;
-use super::{ObjectPath, Store, StoreError, StoreFile, sys};
+use super::{Aged, ObjectPath, Store, StoreError, StoreFile, sys};
+mod walk;
 use crate::testing::faults::Faults;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 const STORE_FILE: &str = "store.json";
 /// The directory of all objects, see [`super::Layout`].
 const JOBS: &str = "jobs";
+/// `jobs/<job>/<stage>/<folder>/<name>`: what lies deeper has a folder of its own.
+const PARTS_OF_AN_OBJECT: usize = 5;
 
 /// A directory as a checkpoint store.
 ///
@@ -353,10 +356,30 @@ impl Store for DirectoryStore {
         Ok(out)
     }
 
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
+        let page = walk::page(&self.full(folder), folder, after, max)?;
+        if page.is_empty() {
+            self.there()?;
+        }
+        Ok(page)
+    }
+
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        let full = self.full(path);
+        let found = std::fs::symlink_metadata(&full).map_err(|e| self.missing(classify(&full, "look at", &e)))?;
+        walk::modified_ms(&full, &found)
+    }
+
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         let full = self.full(path);
         std::fs::remove_file(&full).map_err(|e| self.missing(classify(&full, "remove", &e)))?;
-        full.parent().map_or(Ok(()), |dir| self.sync(dir))
+        let Some(dir) = full.parent() else { return Ok(()) };
+        self.sync(dir)?;
+        // The folder of a base goes with its last object; nobody writes to it again. One that is not empty stays.
+        if path.components().count() > PARTS_OF_AN_OBJECT && std::fs::remove_dir(dir).is_ok() {
+            self.durable.lock().remove(dir);
+        }
+        Ok(())
     }
 
     fn id(&self) -> u64 {

@@ -1,12 +1,17 @@
 //! A store in memory, for tests: it fails, forgets and damages on request.
-use super::{ObjectPath, Store, StoreError, StoreErrorKind};
+use super::{Aged, ObjectPath, Store, StoreError, StoreErrorKind};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<ObjectPath, Vec<u8>>,
+    /// When each was written.
+    times: BTreeMap<ObjectPath, i64>,
+    /// Moves only when it is told to.
+    now_ms: i64,
     fail: Option<(u32, StoreErrorKind)>,
     lose: u32,
     puts: u64,
@@ -61,6 +66,24 @@ impl MemoryStore {
         let byte = inner.objects.get_mut(path).and_then(|o| o.get_mut(bit / 8));
         byte.map(|b| *b ^= 1 << (bit % 8)).is_some()
     }
+    /// The store's clock moves on, or is set back.
+    pub fn advance(&self, by: Duration) {
+        self.inner.lock().now_ms += i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    }
+    /// The store's clock is set to this.
+    pub fn set_clock(&self, now_ms: i64) {
+        self.inner.lock().now_ms = now_ms;
+    }
+    /// Its clock.
+    #[must_use]
+    pub fn clock_ms(&self) -> i64 {
+        self.inner.lock().now_ms
+    }
+    /// Objects that are there.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectPath> {
+        self.inner.lock().objects.keys().cloned().collect()
+    }
     /// How often [`Store::put_new`] was called.
     #[must_use]
     pub fn puts(&self) -> u64 {
@@ -89,6 +112,8 @@ impl Store for MemoryStore {
             return Err(error(StoreErrorKind::AlreadyExists, path, ""));
         }
         inner.objects.insert(path.clone(), bytes);
+        let now_ms = inner.now_ms;
+        inner.times.entry(path.clone()).or_insert(now_ms);
         if inner.lose > 0 {
             inner.lose -= 1;
             return Err(error(StoreErrorKind::Retriable, path, "the acknowledgement was lost"));
@@ -127,8 +152,30 @@ impl Store for MemoryStore {
             .collect())
     }
 
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
+        let inner = self.inner.lock();
+        let under = |path: &ObjectPath| {
+            let rest = path.as_str().strip_prefix(folder.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let wanted = |(path, _): &(&ObjectPath, &Vec<u8>)| under(path) && after.is_none_or(|after| *path > after);
+        let aged = |(path, object): (&ObjectPath, &Vec<u8>)| Aged {
+            path: path.clone(),
+            bytes: object.len() as u64,
+            modified_ms: inner.times.get(path).copied().unwrap_or_default(),
+        };
+        Ok(inner.objects.iter().filter(wanted).take(max).map(aged).collect())
+    }
+
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
+        let time = self.inner.lock().times.get(path).copied();
+        time.ok_or_else(|| error(StoreErrorKind::NotFound, path, ""))
+    }
+
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
-        let removed = self.inner.lock().objects.remove(path);
+        let mut inner = self.inner.lock();
+        inner.times.remove(path);
+        let removed = inner.objects.remove(path);
         removed
             .map(|_| ())
             .ok_or_else(|| error(StoreErrorKind::NotFound, path, ""))

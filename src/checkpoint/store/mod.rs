@@ -47,6 +47,17 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`]; a listing is complete or an error.
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError>;
+    /// The objects under `folder`, at any depth, in order of their names' bytes: at most `max` of those behind `after`. The next page begins
+    /// behind the last one of this; fewer than `max` are the end. Unfinished writes are left out.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a page is complete or an error.
+    fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError>;
+    /// When an object was written, in milliseconds of the store's own clock, wherever that begins.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none.
+    fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError>;
     /// Removes an object.
     ///
     /// # Errors
@@ -56,6 +67,17 @@ pub trait Store: Send + Sync {
     fn id(&self) -> u64;
     /// What and where it is, for messages.
     fn describe(&self) -> String;
+}
+
+/// An object with its age.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aged {
+    /// Its name.
+    pub path: ObjectPath,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was written, see [`Store::modified_ms`].
+    pub modified_ms: i64,
 }
 
 /// What a failure of a store allows.

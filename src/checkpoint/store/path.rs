@@ -1,5 +1,5 @@
 //! Names of objects. Every path is built here, from parts that were checked.
-use crate::types::EpochId;
+use crate::types::{BaseId, EpochId};
 use std::fmt;
 
 /// In the name of an unfinished write; no object's name contains it.
@@ -113,7 +113,7 @@ impl Layout {
     /// The folder of the epoch objects.
     #[must_use]
     pub fn epochs(&self) -> ObjectPath {
-        ObjectPath(format!("jobs/{}/{}/epochs", self.job, self.stage))
+        self.folder("epochs")
     }
     /// An epoch object.
     #[must_use]
@@ -128,7 +128,7 @@ impl Layout {
     /// The folder of the commit records.
     #[must_use]
     pub fn commits(&self) -> ObjectPath {
-        ObjectPath(format!("jobs/{}/{}/commit", self.job, self.stage))
+        self.folder("commit")
     }
     /// A commit record.
     #[must_use]
@@ -139,5 +139,33 @@ impl Layout {
     #[must_use]
     pub fn commit_of(&self, path: &ObjectPath) -> Option<u64> {
         path.name().parse().ok().filter(|number| self.commit(*number) == *path)
+    }
+    /// The folder of all bases.
+    #[must_use]
+    pub fn bases(&self) -> ObjectPath {
+        self.folder("bases")
+    }
+    /// A base's manifest.
+    #[must_use]
+    pub fn base_manifest(&self, base: BaseId) -> ObjectPath {
+        ObjectPath(format!("{}/{base}/manifest", self.bases()))
+    }
+    /// A piece of a base's files.
+    #[must_use]
+    pub fn base_piece(&self, base: BaseId, number: u64) -> ObjectPath {
+        ObjectPath(format!("{}/{base}/{number}", self.bases()))
+    }
+    /// The folder of the pins.
+    #[must_use]
+    pub fn pins(&self) -> ObjectPath {
+        self.folder("pins")
+    }
+    /// The folder of the objects that the store's clock is read from.
+    #[must_use]
+    pub fn clock(&self) -> ObjectPath {
+        self.folder("clock")
+    }
+    fn folder(&self, name: &str) -> ObjectPath {
+        ObjectPath(format!("jobs/{}/{}/{name}", self.job, self.stage))
     }
 }

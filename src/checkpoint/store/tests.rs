@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::store_conformance;
+use crate::testing::{store_conformance, store_lists_ages};
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +10,18 @@ fn path(parts: &[&str]) -> ObjectPath {
 #[test]
 fn a_memory_store_conforms() {
     store_conformance(&MemoryStore::new(1));
+    store_lists_ages(&MemoryStore::new(1));
+}
+
+#[test]
+fn a_directory_store_lists_ages_and_leaves_no_empty_folder_of_a_base() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    store_lists_ages(&store);
+    let gone = path(&["jobs", "aged", "s", "bases", "b", "2"]);
+    store.delete(&gone).expect("there");
+    assert!(!dir.path().join("jobs/aged/s/bases/b").exists());
+    assert!(dir.path().join("jobs/aged/s/bases").exists());
 }
 
 #[test]

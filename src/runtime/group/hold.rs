@@ -10,6 +10,7 @@ use crate::runtime::epoch::Standing;
 use crate::runtime::patient_store::PatientStore;
 use crate::runtime::processing::{Processing, SetOnDrop};
 use crate::runtime::progress::Phase;
+use crate::runtime::restore::FetchMeter;
 use crate::runtime::start::{Prepared, new_states, start_positions};
 use crate::runtime::{Runtime, RuntimeError};
 use crate::sink::{LogErrorKind, PointerReader};
@@ -166,6 +167,10 @@ impl<'a> Hold<'a> {
             accept_lost_pointers: self.runtime.config.accept_lost_pointers,
             faults: self.runtime.faults.clone(),
             progress: self.runtime.progress.clone(),
+            meter: Arc::new(FetchMeter::new(
+                self.runtime.metrics.clone(),
+                self.runtime.clock.clone(),
+            )),
             over: over.clone(),
         }
     }
@@ -282,11 +287,15 @@ impl<'a> Hold<'a> {
             }
         }
         self.driver.backends[shard.0 as usize] = resumed.backend;
-        self.driver.links.insert(shard, resumed.link);
+        let state = &resumed.state;
+        self.driver.links.insert(shard, state.link);
+        self.driver.upkeep.resume(shard, state);
+        // There are no outboxes in group mode, so none is waited for.
+        self.driver.outboxes.all_delivered(shard, state.link.sequence);
         self.driver.pointers.insert(shard, resumed.pointer);
         let by_partition = |p: &Position| ((p.topic.clone(), p.partition), p.clone());
-        self.driver.positions.extend(resumed.positions.iter().map(by_partition));
-        self.standing.own(shard, &resumed.positions, resumed.watermark);
+        self.driver.positions.extend(state.positions.iter().map(by_partition));
+        self.standing.own(shard, &state.positions, state.watermark);
         self.runtime
             .progress
             .set_resumed(Some(resumed.pointer.epoch.to_string()));
@@ -345,6 +354,7 @@ impl<'a> Hold<'a> {
             state_ids: Arc::new(state_ids),
             until: &until,
             paused: true,
+            kind: self.prepared.backends.kind(),
         }
         .run(self.runtime)
     }

@@ -1,6 +1,6 @@
 //! Beside the driver: reads the pointers of an assignment as they get stable, and restores each shard.
 use super::fits::pointed;
-use crate::checkpoint::chain::{Chain, known_shards};
+use crate::checkpoint::chain::{Chain, ShardState, known_shards};
 use crate::checkpoint::object::StateInfo;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Expected, Identity, Start, StartFacts, check_positions, decide_start};
@@ -8,12 +8,12 @@ use crate::checkpoint::store::{Layout, Store};
 use crate::operator::states::StateDecl;
 use crate::runtime::RuntimeError;
 use crate::runtime::progress::Progress;
-use crate::runtime::restore::Restore;
+use crate::runtime::restore::{FetchMeter, Restore};
 use crate::runtime::start::expiry;
 use crate::sink::{Committed, LogErrorKind, PointerReader};
 use crate::state::{Backend, BackendFactory};
 use crate::testing::Faults;
-use crate::types::{Position, Shard, TimestampMs};
+use crate::types::Shard;
 use crossbeam_channel::{Receiver, Sender};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,9 +43,7 @@ pub(super) struct Ready {
 /// A shard that goes on from a pointer.
 pub(super) struct Resumed {
     pub pointer: Pointer,
-    pub link: crate::types::Link,
-    pub positions: Vec<Position>,
-    pub watermark: Option<TimestampMs>,
+    pub state: ShardState,
     pub states: Vec<StateInfo>,
     pub backend: Arc<dyn Backend>,
 }
@@ -62,6 +60,7 @@ pub(super) struct Settler {
     pub accept_lost_pointers: bool,
     pub faults: Faults,
     pub progress: Arc<Progress>,
+    pub meter: Arc<FetchMeter>,
     /// Set when the hold ends.
     pub over: Arc<AtomicBool>,
 }
@@ -137,13 +136,12 @@ impl Settler {
             expiry: expiry(self.expected.groups, &self.declared, &states),
             faults: &self.faults,
             progress: &self.progress,
+            meter: &self.meter,
         };
-        let backend = restore.shard(shard, state.link)?;
+        let backend = restore.shard(shard, &state)?;
         Ok(Resumed {
             pointer,
-            link: state.link,
-            positions: state.positions,
-            watermark: state.watermark,
+            state,
             states,
             backend,
         })

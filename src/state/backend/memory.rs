@@ -1,6 +1,6 @@
 //! Local copies in memory: for tests, and for a build without RocksDB. A restart of the process loses them (the store does not).
 use super::checks::{check_follows, check_key};
-use super::{Applied, Backend, BackendFactory, Swept};
+use super::{Applied, Backend, BackendFactory, Image, ImageKind, Rebuild, Swept};
 use crate::state::{Change, StateError};
 use crate::testing::faults::Faults;
 use crate::types::Shard;
@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+mod image;
 
 #[derive(Clone, Default)]
 struct Rows {
@@ -174,6 +176,14 @@ impl BackendFactory for MemoryFactory {
         *rows = Copy::default();
         Ok(())
     }
+
+    fn kind(&self) -> ImageKind {
+        ImageKind::Rows
+    }
+
+    fn rebuild(&self, shard: Shard) -> Result<Box<dyn Rebuild>, StateError> {
+        Ok(Box::new(image::RowsRebuild::new(shard, self.copy(shard))))
+    }
 }
 
 struct MemoryBackend {
@@ -261,6 +271,17 @@ impl Backend for MemoryBackend {
 
     fn damaged(&self, reason: String) -> StateError {
         damaged(self.shard, reason)
+    }
+
+    fn image(&self) -> Result<Box<dyn Image>, StateError> {
+        self.shared.pass(Operation::Read, self.shard)?;
+        let mut copy = self.copy.lock();
+        // As with RocksDB, whose checkpoint flushes first.
+        if self.shared.simulate_crashes {
+            copy.flushed = copy.live.clone();
+        }
+        let image = image::RowsImage::of(&copy.live).ok_or_else(|| io_error(self.shard, "is empty"))?;
+        Ok(Box::new(image))
     }
 
     fn flush(&self) -> Result<(), StateError> {

@@ -5,6 +5,7 @@ use crate::types::{Digest, EpochId, Sequence, Shard};
 use std::sync::Arc;
 
 mod checks;
+mod image;
 pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
@@ -12,6 +13,7 @@ pub mod rocksdb;
 mod tests;
 mod unowned;
 
+pub use image::{Image, ImageFile, ImageKind, Rebuild};
 pub use unowned::Unowned;
 
 /// The committed section that a backend equals, recorded in the same atomic write as its changes (EP-4).
@@ -108,6 +110,11 @@ pub trait Backend: Send + Sync {
     fn sizes(&self) -> Option<CopySizes> {
         None
     }
+    /// What the copy is now: exactly one section that was applied. Beside the one that applies, on any thread; costs a flush and no copying.
+    ///
+    /// # Errors
+    /// [`StateError`]; for an empty copy, too.
+    fn image(&self) -> Result<Box<dyn Image>, StateError>;
     /// Writes what is in memory to disk, so that the tail to replay after a crash stays short.
     ///
     /// # Errors
@@ -127,4 +134,11 @@ pub trait BackendFactory: Send + Sync {
     /// # Errors
     /// [`StateError`]
     fn wipe(&self, shard: Shard) -> Result<(), StateError>;
+    /// What its copies' images are.
+    fn kind(&self) -> ImageKind;
+    /// Begins to make a shard's copy from the files of an image; what an earlier try has left of that is gone.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn rebuild(&self, shard: Shard) -> Result<Box<dyn Rebuild>, StateError>;
 }

@@ -3,7 +3,7 @@
 //! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
 //! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
 use super::checks::{check_follows, check_key};
-use super::{Applied, Backend, BackendFactory, Swept};
+use super::{Applied, Backend, BackendFactory, Image, ImageKind, Rebuild, Swept};
 use crate::state::key::RESERVED_GROUP;
 use crate::state::{Change, CopySizes, StateError};
 use crate::testing::faults::Faults;
@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod image;
 mod options;
 mod row;
 mod sizes;
@@ -57,6 +58,7 @@ impl BackendFactory for RocksFactory {
         let site = self.site(shard);
         let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("is open already"))?;
         std::fs::create_dir_all(&site.path).map_err(|e| site.io(e))?;
+        image::remove_left_over(&site)?;
         let options = self.shared.options();
         let families = [rocksdb::ColumnFamilyDescriptor::new(COLUMN_FAMILY, options.clone())];
         let db = DB::open_cf_descriptors(&options, &site.path, families).map_err(|e| site.error(&e))?;
@@ -81,6 +83,16 @@ impl BackendFactory for RocksFactory {
             Err(e) => Err(site.io(e)),
             Ok(()) => remove_dir(&gone).map_err(|e| site.io(e)),
         }
+    }
+
+    fn kind(&self) -> ImageKind {
+        ImageKind::RocksDb
+    }
+
+    fn rebuild(&self, shard: Shard) -> Result<Box<dyn Rebuild>, StateError> {
+        let site = self.site(shard);
+        let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("cannot be rebuilt while it is open"))?;
+        Ok(Box::new(image::Rebuilding::begin(site, mark)?))
     }
 }
 
@@ -298,6 +310,10 @@ impl Backend for RocksBackend {
 
     fn sizes(&self) -> Option<CopySizes> {
         sizes::read(&self.db)
+    }
+
+    fn image(&self) -> Result<Box<dyn Image>, StateError> {
+        Ok(Box::new(image::Checkpointed::of(&self.db, &self.site)?))
     }
 
     fn flush(&self) -> Result<(), StateError> {

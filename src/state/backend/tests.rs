@@ -62,6 +62,48 @@ pub(super) fn run(factory: &dyn BackendFactory) {
     copies_are_kept_across_close_and_open(factory);
     a_wiped_copy_is_empty(factory);
     a_sweep_deletes_what_is_picked_within_its_bounds(factory);
+    an_image_is_one_section_and_makes_the_copy_again(factory);
+}
+
+fn an_image_is_one_section_and_makes_the_copy_again(factory: &dyn BackendFactory) {
+    let backend = factory.open(Shard(20)).expect("open");
+    assert!(backend.image().is_err(), "an empty copy is no section");
+    apply(&*backend, &["a=1", "b=2"], 3).expect("apply");
+    let image = backend.image().expect("an image");
+    apply(&*backend, &["a=5", "b", "c=3"], 4).expect("apply");
+    assert_eq!(image.applied(), section(3), "and stays it");
+    let read = |factory: &dyn BackendFactory, shard| {
+        let rebuild = factory.rebuild(shard).expect("begins");
+        for file in image.files() {
+            // Out of order, as pieces come.
+            let mut at: Vec<u64> = (0..file.bytes.max(1)).step_by(7).collect();
+            at.reverse();
+            for offset in at {
+                let bytes = image.read(&file.name, offset, 7).expect("reads");
+                rebuild.write(&file.name, offset, &bytes).expect("writes");
+            }
+        }
+        rebuild
+    };
+    assert!(
+        read(factory, Shard(21)).write("../x", 0, b"x").is_err(),
+        "no name of an image"
+    );
+    assert!(
+        texts(&*factory.open(Shard(21)).expect("open")).is_empty(),
+        "nothing is there before its end"
+    );
+    read(factory, Shard(21)).finish().expect("in place");
+    let again = factory.open(Shard(21)).expect("open");
+    assert_eq!(
+        (again.applied().expect("applied"), texts(&*again)),
+        (Some(section(3)), vec!["a=1".into(), "b=2".into()])
+    );
+    apply(&*again, &["a=5", "b", "c=3"], 4).expect("and goes on");
+    assert_eq!(texts(&*again), texts(&*backend));
+    drop((again, image));
+    let second = backend.image().expect("another one");
+    assert_eq!(second.applied(), section(4));
 }
 
 fn reads_what_was_applied(factory: &dyn BackendFactory) {

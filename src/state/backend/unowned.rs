@@ -1,5 +1,5 @@
 //! Stands for the local copies of shards that other instances own (group mode).
-use super::{Applied, Backend, Swept};
+use super::{Applied, Backend, Image, Swept};
 use crate::state::StateError;
 use crate::state::changes::Change;
 use crate::types::Shard;
@@ -41,6 +41,9 @@ impl Backend for Unowned {
     fn damaged(&self, _: String) -> StateError {
         StateError::NotOwned { shard: self.shard.0 }
     }
+    fn image(&self) -> Result<Box<dyn Image>, StateError> {
+        self.refused()
+    }
     fn flush(&self) -> Result<(), StateError> {
         // There is nothing to write.
         Ok(())
@@ -62,6 +65,7 @@ mod tests {
             copy.applied().map(|_| ()),
             copy.sweep(b"a", b"b", 1, &|_| true).map(|_| ()),
             copy.scan(&mut |_, _| ()),
+            copy.image().map(|_| ()),
             Err(copy.damaged("odd".to_owned())),
         ];
         for result in refused {

@@ -21,6 +21,7 @@
 //! one instance to another.
 #![deny(missing_docs)]
 
+pub mod base;
 mod checker;
 mod follow;
 pub mod judge;

@@ -1,10 +1,10 @@
 //! Two readers of one description: what the engine writes is what the checker, which shares no code with it, reads.
-use keyfold::checkpoint::object::encode;
+use keyfold::checkpoint::object::{Based, encode};
 use keyfold::checkpoint::pointer::job_hash;
 use keyfold::checkpoint::{Header, Pointer, Section, StateInfo};
 use keyfold::state::changes::{Change, ChangeSet};
 use keyfold::types::hash::Partitioner;
-use keyfold::types::ids::{EpochId, Incarnation, Link, Shard};
+use keyfold::types::ids::{BaseId, BaseLink, Digest, EpochId, Incarnation, Link, Shard};
 use keyfold::types::key_groups::KeyGroups;
 use keyfold::types::output::OutputFrames;
 use keyfold::types::position::{Position, TopicInfo};
@@ -63,6 +63,7 @@ fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section {
         }],
         watermark: None,
         operator_state: Vec::new(),
+        base: None,
         outbox_delivered: 0,
         outbox: OutputFrames::default(),
         changes,
@@ -73,7 +74,15 @@ fn section(shard: u32, parent: Option<Link>, offset: i64) -> Section {
 fn an_epoch_object_and_its_pointer_read_the_same_on_both_sides() {
     let first = encode(&header(1, vec![]), &mut [section(0, None, 5), section(3, None, 5)]).expect("encoded");
     let parent = first.links[1].1;
-    let second = encode(&header(2, first.links.clone()), &mut [section(3, Some(parent), 9)]).expect("encoded");
+    let base = BaseLink {
+        id: BaseId(0xba5e),
+        digest: Digest([4; 16]),
+        sequence: 0,
+        bytes: 12,
+    };
+    let mut based = section(3, Some(parent), 9);
+    based.base = Some(Based { base, chain_bytes: 5 });
+    let second = encode(&header(2, first.links.clone()), &mut [based]).expect("encoded");
     let read = object::Object::verify(&second.parts.concat()).expect("verified");
     assert_eq!((read.digest, read.epoch.n, read.genesis), (second.footer.0, 2, false));
     let read_parent = read.sections[&3].parent.expect("parent");
@@ -83,6 +92,11 @@ fn an_epoch_object_and_its_pointer_read_the_same_on_both_sides() {
         (parent.place.offset, parent.place.len)
     );
     assert_eq!(read.sections[&3].positions[0].offset, 9);
+    let read_base = read.sections[&3].base.expect("named");
+    assert_eq!(
+        (read_base.id, read_base.digest, read_base.sequence, read_base.bytes),
+        (0xba5e, [4; 16], 0, 12)
+    );
     assert_eq!(read.last_committed.keys().copied().collect::<Vec<_>>(), [0, 3]);
 
     let epoch = EpochId {
@@ -101,4 +115,55 @@ fn an_epoch_object_and_its_pointer_read_the_same_on_both_sides() {
         (read.epoch.to_string(), read.digest),
         (epoch.to_string(), second.footer.0)
     );
+}
+
+/// A base as a run of the engine makes it, read by the checker.
+#[test]
+fn a_base_reads_the_same_on_both_sides() {
+    use keyfold::checkpoint::base::{Manifest, Piece};
+    use keyfold::state::{Applied, ImageKind};
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().join("bases/000000000000ba5e");
+    std::fs::create_dir_all(&folder).expect("made");
+    let piece = |number: u64, offset: u64, content: &[u8]| {
+        std::fs::write(folder.join(number.to_string()), content).expect("written");
+        Piece {
+            file: "000009.sst".into(),
+            offset,
+            bytes: content.len() as u64,
+            base: BaseId(0xba5e),
+            number,
+            digest: Digest::of(content),
+        }
+    };
+    let mut manifest = Manifest {
+        job: "job".into(),
+        stage: "stage".into(),
+        id: BaseId(0xba5e),
+        shard: Shard(3),
+        kind: ImageKind::RocksDb,
+        applied: Applied {
+            job: job_hash("job", "stage"),
+            shard: Shard(3),
+            sequence: 8,
+            epoch: EpochId {
+                incarnation: Incarnation(1),
+                n: 2,
+            },
+            footer: Digest([7; 16]),
+        },
+        pieces: vec![piece(0, 0, b"first"), piece(1, 5, b"second")],
+    };
+    let bytes = manifest.encode().expect("encoded");
+    std::fs::write(folder.join("manifest"), &bytes).expect("written");
+    let base = object::Base {
+        id: 0xba5e,
+        digest: Digest::of(&bytes).0,
+        sequence: 8,
+        bytes: 11,
+    };
+    let verify = || keyfold_checker::base::verify(dir.path(), ("job", "stage"), 3, &base);
+    verify().expect("the same");
+    std::fs::write(folder.join("1"), b"secone").expect("written");
+    assert!(verify().is_err(), "a piece that is another one");
 }

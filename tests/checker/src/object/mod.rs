@@ -39,6 +39,19 @@ pub struct Position {
     pub offset: i64,
 }
 
+/// The base that a section names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Base {
+    /// Its id.
+    pub id: u64,
+    /// Digest of its manifest.
+    pub digest: Digest,
+    /// The section that it equals.
+    pub sequence: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
 /// What of a section is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
@@ -50,6 +63,8 @@ pub struct Section {
     pub parent: Option<Link>,
     /// Where the shard's sources stand.
     pub positions: Vec<Position>,
+    /// What is in the place of the sections up to its sequence.
+    pub base: Option<Base>,
     /// Where the section begins in the object.
     pub offset: u64,
     /// Its length.
@@ -212,60 +227,79 @@ fn parse_section(bytes: &[u8], offset: u64) -> Result<Section> {
         });
         r.u32()?;
     }
+    // Watermark, state of operators.
+    r.u64()?;
+    let length = r.u32()?;
+    r.take(length as usize)?;
+    let base = match r.u8()? {
+        0 => None,
+        1 => Some(Base {
+            id: r.u64()?,
+            digest: r.digest()?,
+            sequence: r.u64()?,
+            bytes: r.u64()?,
+        }),
+        other => bail!("base mark {other}"),
+    };
+    ensure!(
+        base.is_none_or(|b| b.sequence < sequence),
+        "a base that is not before its section"
+    );
     Ok(Section {
         shard,
         sequence,
         parent,
         positions,
+        base,
         offset,
         length: bytes.len() as u64,
     })
 }
 
 /// Takes integers and strings off the front; never reads past the end.
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(count).context("ends too early")?;
         self.0 = rest;
         Ok(front)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (front, rest) = self.0.split_first_chunk::<N>().context("ends too early")?;
         self.0 = rest;
         Ok(*front)
     }
 
-    fn u8(&mut self) -> Result<u8> {
+    pub(crate) fn u8(&mut self) -> Result<u8> {
         self.array().map(u8::from_be_bytes)
     }
 
-    fn u16(&mut self) -> Result<u16> {
+    pub(crate) fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32> {
+    pub(crate) fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64> {
+    pub(crate) fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
-    fn digest(&mut self) -> Result<Digest> {
+    pub(crate) fn digest(&mut self) -> Result<Digest> {
         self.array()
     }
 
-    fn text(&mut self) -> Result<String> {
+    pub(crate) fn text(&mut self) -> Result<String> {
         let length = self.u16()?;
         Ok(std::str::from_utf8(self.take(length.into())?)
             .context("not UTF-8")?
             .to_owned())
     }
 
-    fn link(&mut self) -> Result<Link> {
+    pub(crate) fn link(&mut self) -> Result<Link> {
         Ok(Link {
             epoch: EpochName {
                 incarnation: self.u64()?,
@@ -278,7 +312,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn end(&self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         ensure!(self.0.is_empty(), "{} bytes too many", self.0.len());
         Ok(())
     }

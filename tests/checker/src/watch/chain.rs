@@ -61,6 +61,9 @@ pub struct Chain {
     named: HashSet<EpochName>,
     shards: BTreeMap<u32, Place>,
     seen: HashMap<(String, i32), i64>,
+    /// Bases that have been verified, and the one that could not be at the last look.
+    bases: HashSet<u64>,
+    suspect: Option<u64>,
 }
 
 impl Chain {
@@ -77,6 +80,8 @@ impl Chain {
             named: HashSet::new(),
             shards: BTreeMap::new(),
             seen: HashMap::new(),
+            bases: HashSet::new(),
+            suspect: None,
         }
     }
 
@@ -95,6 +100,7 @@ impl Chain {
                 report.violate(format!("pointer {text:?}: {error:#}"));
             }
         }
+        report.bases = self.bases.len() as u64;
         report.epochs = self.named.len() as u64;
         report.objects = self.objects.len() as u64;
     }
@@ -133,6 +139,7 @@ impl Chain {
             check_position(&object, committed)?;
         }
         self.named.insert(pointer.epoch);
+        self.bases(&object)?;
         let mut reached = reached(&object);
         if others.is_empty() {
             if let Some(shard) = self.shards.keys().find(|s| !reached.contains_key(s)) {
@@ -142,6 +149,26 @@ impl Chain {
             self.keep_own(&object, &mut reached, of_this, others)?;
         }
         self.advance(reached)
+    }
+
+    /// Every base that the named object's sections name is there and verifies. It may be superseded, and collected, while it is looked at: what is
+    /// wrong is one that is named at the next look still.
+    fn bases(&mut self, object: &Object) -> Result<()> {
+        let suspect = self.suspect.take();
+        for (shard, section) in &object.sections {
+            let Some(base) = section.base.filter(|base| !self.bases.contains(&base.id)) else {
+                continue;
+            };
+            let stage = self.store.join("jobs").join(&self.job).join(&self.stage);
+            match crate::base::verify(&stage, (&self.job, &self.stage), *shard, &base) {
+                Ok(()) => drop(self.bases.insert(base.id)),
+                Err(error) if suspect == Some(base.id) => {
+                    return Err(error.context(format!("base {:016x} of shard {shard}", base.id)));
+                }
+                Err(_) => self.suspect = Some(base.id),
+            }
+        }
+        Ok(())
     }
 
     /// With a pointer for each partition, an object speaks for the shards whose partitions name it: what else it holds or links to was
@@ -193,7 +220,7 @@ impl Chain {
                 self.walk(shard, before, place, next)
                     .with_context(|| format!("shard {shard}"))?;
             } else {
-                self.walk_to_genesis(shard, next)
+                self.walk_to_begin(shard, place, next)
                     .with_context(|| format!("shard {shard}"))?;
             }
             self.shards.insert(shard, place);
@@ -229,10 +256,15 @@ impl Chain {
         bail!("more than {LINKS_MAX} links since the last look")
     }
 
-    fn walk_to_genesis(&mut self, shard: u32, mut next: Option<Link>) -> Result<()> {
+    /// Back to the first section, or to those that a base is in the place of.
+    fn walk_to_begin(&mut self, shard: u32, place: Place, mut next: Option<Link>) -> Result<()> {
+        let begin = self.begin_of(shard, &place);
         let mut at: Option<Place> = None;
         for _ in 0..LINKS_MAX {
             let Some(link) = next else { return Ok(()) };
+            if begin.is_some_and(|begin| link.sequence <= begin) {
+                return Ok(());
+            }
             let from = at.unwrap_or(Place {
                 sequence: link.sequence + 1,
                 ..Place::from(&link)
@@ -241,6 +273,13 @@ impl Chain {
             (at, next) = (Some(reached), parent);
         }
         bail!("more than {LINKS_MAX} links to the first section")
+    }
+
+    /// The sequence of the base that the last section names.
+    fn begin_of(&mut self, shard: u32, place: &Place) -> Option<u64> {
+        let object = self.object(place.epoch, &place.digest).ok()?;
+        let section = object.sections.get(&shard)?;
+        section.base.map(|base| base.sequence)
     }
 
     /// One link; what it names, and that section's own parent. A link to the very section that it comes from (an

@@ -58,6 +58,8 @@ pub struct WatchReport {
     pub checks: u64,
     /// Different epochs that were named by a pointer.
     pub epochs: u64,
+    /// Bases read and verified.
+    pub bases: u64,
     /// Objects read and verified, those that only links lead to included.
     pub objects: u64,
     /// What was wrong, at most 20.

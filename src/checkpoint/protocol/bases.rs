@@ -1,0 +1,80 @@
+//! When a shard needs a new base, when its chain is too long to grow, and how old what is written may be when it is named (EP-9).
+//!
+//! Everything that is written and not committed yet is young: a base is named within a third of the grace of its beginning, and an epoch is
+//! published within a third of its being written. So what a commit makes reachable is at most two thirds of the grace old, or was reachable
+//! before, and collection takes nothing that is younger than the whole.
+use std::time::Duration;
+
+/// How long the chain of a shard may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainLimits {
+    /// Sections.
+    pub objects_max: u64,
+    /// Bytes of sections, where half of the last base is less.
+    pub bytes_min: u64,
+}
+
+/// The sections of a shard behind its base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChainFacts {
+    /// How many.
+    pub objects: u64,
+    /// How large all together.
+    pub bytes: u64,
+    /// The size of the base; 0 without one.
+    pub base_bytes: u64,
+}
+
+/// A new base is due at once the limit. At so many times the limit no epoch is taken any more: in between there is time for a base, and a
+/// restore still takes about as long as it should.
+const FULL: u64 = 4;
+
+impl ChainLimits {
+    fn bytes(&self, chain: &ChainFacts) -> u64 {
+        self.bytes_min.max(chain.base_bytes / 2)
+    }
+
+    /// Whether a base has to be made.
+    #[must_use]
+    pub fn due(&self, chain: &ChainFacts) -> bool {
+        chain.objects > self.objects_max || chain.bytes > self.bytes(chain)
+    }
+
+    /// Whether the chain must not grow any more.
+    #[must_use]
+    pub fn full(&self, chain: &ChainFacts) -> bool {
+        chain.objects > self.objects_max.saturating_mul(FULL) || chain.bytes > self.bytes(chain).saturating_mul(FULL)
+    }
+
+    /// By how much a chain is longer than it should be: of several that are due the one with the largest is first.
+    #[must_use]
+    pub fn load(&self, chain: &ChainFacts) -> f64 {
+        let objects = chain.objects as f64 / self.objects_max.max(1) as f64;
+        objects.max(chain.bytes as f64 / self.bytes(chain).max(1) as f64)
+    }
+}
+
+/// Whether what was begun so long ago may still be named: by the store's clock, which may have been set back meanwhile.
+#[must_use]
+pub fn is_young(age_ms: i64, grace: Duration) -> bool {
+    (0..=third_ms(grace)).contains(&age_ms)
+}
+
+/// What one step between writing and committing may take.
+#[must_use]
+pub fn third(grace: Duration) -> Duration {
+    grace / 3
+}
+
+fn third_ms(grace: Duration) -> i64 {
+    i64::try_from(third(grace).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Whether the store has to be asked for the age of an epoch before it is published. Far less than a third has passed by both of this machine's
+/// clocks for nearly every epoch, and one of them notices a machine that stood still.
+#[must_use]
+pub fn age_is_in_doubt(elapsed: Duration, wall_ms: i64, grace: Duration) -> bool {
+    let little = third(grace) / 4;
+    let wall = Duration::from_millis(wall_ms.unsigned_abs());
+    elapsed > little || wall > elapsed + little
+}

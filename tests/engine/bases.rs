@@ -1,0 +1,310 @@
+//! Bases: made beside the commit path, named by a later section, and what an empty disk is restored from (design section 5 and 6).
+use crate::support::{Bench, Outcome, assert_cannot_go_on};
+use keyfold::checkpoint::store::{Layout, ObjectPath, Store};
+use keyfold::testing::faults::BESIDE;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A bench whose shards need a base after so many epochs.
+fn bench(objects: u64, disk: bool) -> Bench {
+    let mut bench = Bench::new("");
+    bench.driver.configure(|c| c.chain_objects_max = objects);
+    if disk {
+        bench.driver.use_disk();
+    }
+    bench
+}
+
+fn committed(bench: &Bench) -> u64 {
+    bench.driver.metrics().map_or(0, |m| m.bases("committed"))
+}
+
+/// Epochs until so many bases more are committed.
+fn until_bases(bench: &mut Bench, more: u64) -> Outcome {
+    let (wanted, begin) = (committed(bench) + more, Instant::now());
+    while committed(bench) < wanted {
+        bench.epoch(1)?;
+        std::thread::sleep(Duration::from_millis(1));
+        if begin.elapsed() > LONG {
+            return Err(format!("{} bases of {wanted}", committed(bench)));
+        }
+    }
+    Ok(())
+}
+
+fn bases(bench: &Bench) -> Vec<ObjectPath> {
+    let folder = Layout::new("sums", "orders").expect("valid").bases();
+    let store = bench.driver.open_store(Default::default()).expect("opens");
+    let listed = store.list_aged(&folder, None, 10_000).expect("lists");
+    listed.into_iter().map(|aged| aged.path).collect()
+}
+
+fn restored_from_bases(disk: bool) {
+    let mut bench = bench(4, disk);
+    bench.start().expect("starts");
+    until_bases(&mut bench, 6).expect("bases");
+    (0..3).for_each(|v| bench.epoch(v).expect("an epoch"));
+    bench.driver.kill();
+    bench.driver.lose_copies();
+    bench.start().expect("starts");
+    let fetched = bench.driver.metrics().expect("runs").fetched_bytes();
+    let replayed = bench.driver.progress().expect("runs").replayed_sections();
+    assert!(fetched > 0, "nothing was fetched");
+    // Four shards; each chain is at most what piles up while the other shards' bases are made.
+    assert!(replayed < 4 * 4 * 4, "{replayed} sections were replayed");
+    bench.epoch(7).expect("an epoch");
+    bench.judge().expect("exactly once");
+    // From the local copies: nothing is fetched.
+    bench.restart().expect("starts");
+    assert_eq!(
+        bench.driver.metrics().expect("runs").fetched_bytes(),
+        0,
+        "local copies first"
+    );
+    until_bases(&mut bench, 4).expect("bases of a restored copy");
+    bench.driver.kill();
+    bench.driver.lose_copies();
+    bench.start().expect("starts");
+    bench.epoch(8).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
+#[test]
+fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_in_memory() {
+    restored_from_bases(false);
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_on_disk() {
+    restored_from_bases(true);
+}
+
+/// Tables that the base in force has already are not written again.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn only_what_the_base_in_force_does_not_have_is_written() {
+    let mut bench = bench(4, true);
+    bench.driver.configure(|c| c.shards = 1);
+    bench.start().expect("starts");
+    let keys = 20_000;
+    (0..keys).for_each(|key| bench.add_one(&format!("key-{key:06}-of-many"), key));
+    bench.barrier().expect("an epoch");
+    until_bases(&mut bench, 1).expect("a base");
+    let first = bench.driver.metrics().expect("runs").base_bytes();
+    until_bases(&mut bench, 1).expect("a second one");
+    let second = bench.driver.metrics().expect("runs").base_bytes() - first;
+    assert!(first > 100_000 && second * 3 < first, "{first} and then {second} bytes");
+    // The digests that the process had in memory are gone, the copies are the same.
+    bench.restart().expect("starts");
+    until_bases(&mut bench, 1).expect("a third one");
+    let third = bench.driver.metrics().expect("runs").base_bytes();
+    assert!(third * 3 < first, "{first} and after a restart {third} bytes");
+    bench.driver.kill();
+    bench.driver.lose_copies();
+    bench.start().expect("starts");
+    bench.epoch(8).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
+/// Rows 27 to 29 for bases: what the committed state needs is verified, and named.
+#[test]
+fn a_missing_cut_or_flipped_object_of_a_base_stops_the_job_and_is_named() {
+    let mut bench = bench(3, false);
+    bench.start().expect("starts");
+    until_bases(&mut bench, 4).expect("bases");
+    bench.epoch(3).expect("an epoch");
+    bench.driver.stop().expect("ends");
+    let store = bench.driver.store().clone();
+    let mut needed = 0;
+    for path in bases(&bench) {
+        let good = store.get(&path).expect("there");
+        let harms: [(&str, &dyn Fn()); 3] = [
+            ("missing", &|| store.delete(&path).expect("there")),
+            ("cut", &|| assert!(store.truncate(&path, good.len() - 1))),
+            ("flipped", &|| assert!(store.flip(&path, good.len() * 4))),
+        ];
+        for (what, harm) in harms {
+            harm();
+            bench.driver.lose_copies();
+            match bench.driver.start() {
+                // A base that is not in force any more.
+                Ok(()) => bench.driver.kill(),
+                refused => {
+                    println!("{path} {what}");
+                    assert_cannot_go_on(refused, &[path.as_str()]);
+                    needed += 1;
+                }
+            }
+            // Not there any more is what is wanted.
+            let _ = store.delete(&path);
+            store.put_new(&path, &[&good]).expect("brought back");
+        }
+    }
+    assert!(
+        needed >= 4 * 2 * 3,
+        "a manifest and a piece of four shards, three ways: {needed}"
+    );
+    bench.driver.lose_copies();
+    bench.start().expect("starts with everything back");
+    bench.epoch(5).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
+/// A damaged local copy is thrown away, and made again from the base although the chain before it is gone.
+#[test]
+fn a_damaged_copy_is_made_again_from_its_base() {
+    let mut bench = bench(3, false);
+    bench.start().expect("starts");
+    until_bases(&mut bench, 4).expect("bases");
+    bench.driver.stop().expect("ends");
+    bench.driver.copies().damage(keyfold::types::Shard(1));
+    remove_what_is_before_the_bases(&bench);
+    bench.start().expect("starts");
+    assert!(bench.driver.metrics().expect("runs").fetched_bytes() > 0);
+    bench.epoch(5).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
+/// What a collection would remove: epochs that no chain behind a base has.
+fn remove_what_is_before_the_bases(bench: &Bench) {
+    use keyfold::checkpoint::pointer::Pointer;
+    use keyfold::checkpoint::reach::Reach;
+    let layout = Layout::new("sums", "orders").expect("valid");
+    let committed = bench.driver.broker().offsets(crate::support::SUMS);
+    let pointer = Pointer::parse(committed[0].metadata.as_deref().expect("a pointer")).expect("ours");
+    let mut reach = Reach::default();
+    let store = bench.driver.store();
+    reach.follow((store, &layout), &pointer, None).expect("reads");
+    for folder in [layout.epochs(), layout.bases()] {
+        for aged in store.list_aged(&folder, None, 10_000).expect("lists") {
+            if !reach.reached().contains(&aged.path) {
+                store.delete(&aged.path).expect("there");
+            }
+        }
+    }
+}
+
+/// An instance comes back after another one has made bases: its copies are older than these, and the epochs in between are collected.
+#[test]
+fn a_copy_that_is_older_than_the_base_is_brought_up_along_the_chain_or_thrown_away() {
+    for collected in [false, true] {
+        let mut bench = bench(3, false);
+        bench.start().expect("starts");
+        // The base is larger than the chain before it.
+        (0..4000).for_each(|key| bench.add_one(&format!("one-of-many-{key}"), key));
+        bench.epoch(2).expect("an epoch");
+        bench.driver.stop().expect("ends");
+        let mine = std::mem::take(bench.driver.copies_mut());
+        bench.start().expect("starts as another machine");
+        until_bases(&mut bench, 4).expect("bases");
+        bench.driver.stop().expect("ends");
+        *bench.driver.copies_mut() = mine;
+        if collected {
+            remove_what_is_before_the_bases(&bench);
+        }
+        bench.start().expect("starts as the first one again");
+        let fetched = bench.driver.metrics().expect("runs").fetched_bytes();
+        assert_eq!(fetched > 0, collected, "from the base only when the way there is gone");
+        bench.epoch(3).expect("an epoch");
+        bench.judge().expect("exactly once");
+    }
+}
+
+/// Dies at every step of making a base and of fetching one.
+#[test]
+fn a_crash_at_any_step_of_a_base_or_of_a_fetch_loses_nothing() {
+    for point in BESIDE.iter().filter(|p| !p.starts_with("collect_")) {
+        for disk in [false, cfg!(feature = "rocksdb")] {
+            let scenario = || -> Outcome {
+                let mut bench = bench(3, disk);
+                bench.start()?;
+                until_bases(&mut bench, 4)?;
+                if *point == "mid_fetch" {
+                    bench.driver.kill();
+                    bench.driver.lose_copies();
+                    bench.driver.with_faults(&format!("{point}=crash@3"));
+                    if bench.start().is_ok() {
+                        return Err("the start should have crashed".into());
+                    }
+                    bench.driver.with_faults("");
+                } else {
+                    bench.driver.crash_at(point).map_err(|e| e.to_string())?;
+                    let begin = Instant::now();
+                    while bench.epoch(1).is_ok() {
+                        if begin.elapsed() > LONG {
+                            return Err("the step was not reached".into());
+                        }
+                    }
+                }
+                bench.restart()?;
+                bench.epoch(2)?;
+                until_bases(&mut bench, 4)?;
+                bench.judge()?;
+                bench.driver.kill();
+                bench.driver.lose_copies();
+                bench.start()?;
+                bench.epoch(3)?;
+                bench.judge()
+            };
+            scenario().unwrap_or_else(|why| panic!("{point}, on disk: {disk}: {why}"));
+        }
+    }
+}
+
+/// Bases do not get done, the chain grows to four times what it should be, and no further; then it goes on.
+#[test]
+fn a_chain_that_is_far_too_long_takes_no_epoch_until_there_is_a_base() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let go = dir.path().join("go");
+    let mut bench = bench(2, false);
+    bench.driver.with_faults(&format!("base_imaged=wait:{}", go.display()));
+    bench.start().expect("starts");
+    let begin = Instant::now();
+    let full = |bench: &Bench| bench.driver.metrics().expect("runs").retries("chain") > 0;
+    while !full(&bench) {
+        bench.add(1);
+        bench.driver.clock().advance(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(begin.elapsed() < LONG, "it grows on");
+    }
+    let epochs = bench.driver.progress().expect("runs").epochs();
+    assert!(
+        (8..=10).contains(&epochs),
+        "two times four and genesis, and not {epochs}"
+    );
+    bench.add(2);
+    bench.driver.clock().advance(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(bench.driver.progress().expect("runs").epochs(), epochs);
+    std::fs::write(&go, "").expect("written");
+    bench.barrier().expect("it goes on");
+    until_bases(&mut bench, 4).expect("bases");
+    bench.judge().expect("exactly once");
+}
+
+/// A base takes longer than a third of the grace by the store's clock: what it consists of may be garbage to a collector, so it is given up.
+#[test]
+fn ep_9_a_base_that_takes_too_long_is_given_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let go = dir.path().join("go");
+    let mut bench = bench(2, false);
+    bench.driver.with_faults(&format!("base_imaged=wait:{}", go.display()));
+    let third = Duration::from_secs(8 * 3600);
+    bench.start().expect("starts");
+    (0..5).for_each(|v| bench.epoch(v).expect("an epoch"));
+    // The thread that makes it has begun long ago by any clock.
+    std::thread::sleep(Duration::from_millis(300));
+    bench.driver.store().advance(third + Duration::from_secs(1));
+    std::fs::write(&go, "").expect("written");
+    let given_up = |bench: &Bench| bench.driver.metrics().expect("runs").bases("given_up");
+    let begin = Instant::now();
+    while given_up(&bench) == 0 {
+        bench.driver.clock().advance(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(begin.elapsed() < LONG && committed(&bench) == 0, "it was named");
+    }
+    until_bases(&mut bench, 4).expect("the next ones are");
+    bench.judge().expect("exactly once");
+}
