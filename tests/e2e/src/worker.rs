@@ -52,6 +52,19 @@ pub struct WorkerOptions {
     pub log: PathBuf,
 }
 
+/// What a worker has done for the checkpoint store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Bases that its epochs have named.
+    pub bases: u64,
+    /// Bytes of bases that it has fetched.
+    pub fetched: u64,
+    /// Objects that it has removed.
+    pub collected: u64,
+    /// Epochs that it has written again before they were published.
+    pub rewritten: u64,
+}
+
 /// What the worker has told so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
@@ -73,6 +86,8 @@ pub struct Told {
     pub rebuilds: u64,
     /// Outcomes of a commit that were read back.
     pub in_doubt: u64,
+    /// What it has done for the checkpoint store.
+    pub upkeep: Upkeep,
     /// The last lines that were no events.
     pub last_lines: Vec<String>,
 }
@@ -91,6 +106,15 @@ impl Told {
         if matches!(event["event"].as_str(), Some("progress" | "ended")) {
             (self.folded, self.committed) = (number("folded"), number("committed"));
             (self.rebuilds, self.in_doubt) = (number("rebuilds"), number("in_doubt"));
+            // The last event of a run does not have them.
+            if event["event"] == "progress" {
+                self.upkeep = Upkeep {
+                    bases: number("bases"),
+                    fetched: number("fetched"),
+                    collected: number("collected"),
+                    rewritten: number("rewritten"),
+                };
+            }
         }
         match event["event"].as_str() {
             Some("started") => {

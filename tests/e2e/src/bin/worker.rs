@@ -73,6 +73,12 @@ struct Arguments {
     /// Without a sign of life for so long the group is not polled any more.
     #[arg(long, default_value_t = 10_000)]
     stall_after_ms: u64,
+    /// A shard gets a base after so many epochs.
+    #[arg(long, default_value_t = 256)]
+    chain_objects: u64,
+    /// Garbage stays in the checkpoint store for so long.
+    #[arg(long, default_value_t = 24 * 3_600_000)]
+    grace_ms: u64,
     /// murmur2, crc32 or unknown.
     #[arg(long, default_value = "murmur2")]
     partitioner: String,
@@ -188,6 +194,8 @@ fn config(arguments: &Arguments) -> Config {
     config.leave_group = arguments.leave;
     config.revoke_budget = Duration::from_millis(arguments.revoke_budget_ms);
     config.stall_after = Duration::from_millis(arguments.stall_after_ms);
+    config.chain_objects_max = arguments.chain_objects;
+    config.grace = Duration::from_millis(arguments.grace_ms);
     if arguments.at_least_once {
         config.guarantee = Guarantee::AtLeastOnce;
     }
@@ -224,9 +232,12 @@ fn tell(progress: &Progress, metrics: &Metrics, done: &AtomicBool) {
         }
         let (folded, committed, epochs) = (progress.folded(), progress.committed(), progress.epochs());
         let (rebuilds, in_doubt) = (metrics.session_rebuilds(), metrics.in_doubt_count());
+        let (bases, fetched) = (metrics.bases("committed"), metrics.fetched_bytes());
+        let (collected, rewritten) = (metrics.collected_objects(), metrics.rewritten_count());
         eprintln!(
             "keyfold-event {{\"event\":\"progress\",\"folded\":{folded},\"committed\":{committed},\"epochs\":{epochs},\
-             \"rebuilds\":{rebuilds},\"in_doubt\":{in_doubt}}}"
+             \"rebuilds\":{rebuilds},\"in_doubt\":{in_doubt},\"bases\":{bases},\"fetched\":{fetched},\
+             \"collected\":{collected},\"rewritten\":{rewritten}}}"
         );
         std::thread::sleep(Duration::from_millis(50));
     }

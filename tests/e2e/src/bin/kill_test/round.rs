@@ -46,9 +46,10 @@ pub fn play_all(total: usize, counted: &mut usize, mut attempt: impl FnMut(usize
 }
 
 /// Tells of an attempt; true when it counts.
-pub fn tell(scene: &Scene, label: &str, killed: &Killed) -> bool {
+pub fn tell(scene: &mut Scene, label: &str, killed: &Killed) -> bool {
     let Killed { pid, how, told, meant } = killed;
     let counts = *meant && told.at_risk() > 0;
+    scene.upkeep.add(told);
     println!(
         "{label}: pid {pid} {how} | folded {} committed {} at risk {} | resumed {} | {} | {} s | {}",
         told.folded,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use keyfold_checker::{Checker, Counts, OwnerWatch, PointerWatch, Running, WatchOptions, Watching, WatchingOwners};
 use keyfold_e2e::broker::free_port;
 use keyfold_e2e::rng::Rng;
+use keyfold_e2e::worker::Told;
 use keyfold_e2e::{Broker, Feed, FeedOptions, Worker, WorkerOptions};
 
 use crate::Args;
@@ -33,6 +34,34 @@ const MARK: &str = "keyfold-kill-test";
 /// How long the last run may go without an output more.
 const STALL: Duration = Duration::from_secs(60);
 
+/// A base after so many epochs: several in every round. At four times as many a stage stands still, so it is not less.
+const CHAIN_OBJECTS: u64 = 10;
+/// Garbage is collected from half a minute on; what a round's outage of the broker delays for more than a third of it is written again.
+const GRACE_MS: u64 = 30_000;
+/// Of so many deaths one takes the local copies with it, so that the next start fetches bases.
+const COPIES_LOST_OF: u64 = 3;
+/// Rounds from which on bases, restores from them and collection must have been seen.
+const UPKEEP_FROM: usize = 10;
+
+/// What the workers have done for the checkpoint store, as far as they have told.
+#[derive(Debug, Default)]
+pub struct Upkept {
+    bases: u64,
+    fetched: u64,
+    collected: u64,
+    rewritten: u64,
+}
+
+impl Upkept {
+    /// One more that has ended.
+    pub fn add(&mut self, told: &Told) {
+        self.bases += told.upkeep.bases;
+        self.fetched += told.upkeep.fetched;
+        self.collected += told.upkeep.collected;
+        self.rewritten += told.upkeep.rewritten;
+    }
+}
+
 /// The stage.
 pub struct Scene {
     /// The settings.
@@ -41,6 +70,8 @@ pub struct Scene {
     pub rng: Rng,
     /// The broker.
     pub broker: Broker,
+    /// What the dead have done.
+    pub upkeep: Upkept,
     dir: PathBuf,
     feed: Feed,
     checker: Running,
@@ -91,6 +122,7 @@ impl Scene {
             args: args.clone(),
             rng,
             broker,
+            upkeep: Upkept::default(),
             dir,
             feed,
             checker,
@@ -108,6 +140,10 @@ impl Scene {
 
     /// Starts a worker, with a fail point or without. `name` is that of its local state and of its log.
     pub fn worker(&self, name: &str, more: Vec<String>, faults: Option<String>) -> Result<Worker> {
+        let mut more = more;
+        for (flag, value) in [("--chain-objects", CHAIN_OBJECTS), ("--grace-ms", GRACE_MS)] {
+            more.extend([flag.to_owned(), value.to_string()]);
+        }
         let both: Vec<String> = self.args.faults.iter().cloned().chain(faults).collect();
         Worker::start(&WorkerOptions {
             brokers: self.broker.bootstrap(),
@@ -131,6 +167,29 @@ impl Scene {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing the state"),
             _ => Ok(()),
         }
+    }
+
+    /// The disk with the local copies is empty; what the instance knows of itself is kept.
+    pub fn lose_copies(&self, name: &str) -> Result<()> {
+        let Ok(entries) = fs::read_dir(self.state_dir(name)) else {
+            return Ok(());
+        };
+        for entry in entries {
+            let path = entry.context("listing the state")?.path();
+            if path.is_dir() {
+                fs::remove_dir_all(&path).context("removing the local copies")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, for one death of some. Says so.
+    pub fn lose_copies_now_and_then(&mut self, name: &str) -> Result<&'static str> {
+        if self.rng.below(COPIES_LOST_OF) != 0 {
+            return Ok("");
+        }
+        self.lose_copies(name)?;
+        Ok(", local copies lost")
     }
 
     fn state_dir(&self, name: &str) -> PathBuf {
@@ -220,6 +279,7 @@ impl Scene {
         println!("last run: pids {pids:?}, {}", self.progress());
         let interrupted = self.interrupted.clone();
         let Scene {
+            mut upkeep,
             broker,
             feed,
             checker,
@@ -232,6 +292,8 @@ impl Scene {
         let produced = feed.finish(args.records(), Duration::from_secs(600))?;
         process_all(&mut workers, &checker, &watch, produced, &interrupted)?;
         faults.extend(stop_all(&mut workers)?);
+        workers.iter().for_each(|worker| upkeep.add(&worker.told()));
+        finish_upkeep(&upkeep, args.rounds, faults);
         let report = checker.finish(Duration::from_secs(120))?;
         faults.extend(report.offenders.iter().map(ToString::to_string));
         if report.counts.records_in != produced {
@@ -268,15 +330,34 @@ fn last_line(counted: usize, counts: &Counts, handovers: Option<usize>, ok: bool
     )
 }
 
+fn finish_upkeep(upkeep: &Upkept, rounds: usize, faults: &mut Vec<String>) {
+    let Upkept {
+        bases,
+        fetched,
+        collected,
+        rewritten,
+    } = upkeep;
+    println!("upkeep: bases={bases} fetched_bytes={fetched} collected={collected} rewritten={rewritten}");
+    let seen = [
+        ("bases", bases),
+        ("bases fetched", fetched),
+        ("objects collected", collected),
+    ];
+    for (what, _) in seen.iter().filter(|(_, count)| **count == 0 && rounds >= UPKEEP_FROM) {
+        faults.push(format!("no {what} in {rounds} rounds"));
+    }
+}
+
 fn finish_watch(watch: Watching, faults: &mut Vec<String>) {
     let watched = watch.finish();
     println!(
-        "pointers: polls={} unanswered={} checks={} epochs={} objects={} violations={}",
+        "pointers: polls={} unanswered={} checks={} epochs={} objects={} bases={} violations={}",
         watched.polls,
         watched.unanswered,
         watched.checks,
         watched.epochs,
         watched.objects,
+        watched.bases,
         watched.violations.len()
     );
     if !watched.ok() {

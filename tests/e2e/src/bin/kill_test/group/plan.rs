@@ -65,7 +65,7 @@ fn is_genesis(act: &Act) -> bool {
 
 /// Kills after which the instance returns at once, `outages` of them with the broker's; the one of a fresh job first.
 fn kills(count: usize, outages: usize, rng: &mut Rng) -> Vec<Act> {
-    let deaths = deaths(count, POINTS.len() + 2, rng);
+    let deaths = deaths(count, POINTS.len() + 2, false, rng);
     // A death at a random moment goes together with every outage, a step only with one that comes after it.
     let mut order: Vec<usize> = (0..count).collect();
     rng.shuffle(&mut order);

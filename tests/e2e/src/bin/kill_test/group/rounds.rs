@@ -70,6 +70,7 @@ pub fn kill(cast: &mut Cast<'_>, who: &'static str, death: Death, outage: Option
         }
     };
     killed.how.push_str(end_outage(cast.scene, outage)?);
+    killed.how.push_str(cast.scene.lose_copies_now_and_then(who)?);
     cast.check()?;
     Ok(killed)
 }

@@ -16,7 +16,7 @@ pub struct Round {
 /// The rounds. With 30 every step comes at least once and at least five outages; with fewer, half the rounds are steps.
 pub fn plan(count: usize, seed: u64) -> Vec<Round> {
     let mut rng = Rng::new(seed);
-    let deaths = deaths(count, 2 * POINTS.len() - 2, &mut rng);
+    let deaths = deaths(count, 2 * POINTS.len() - 2, true, &mut rng);
     let mut rounds: Vec<Round> = deaths.into_iter().map(|death| Round { death, outage: None }).collect();
     add_outages(&mut rounds, &mut rng);
     rounds
@@ -41,13 +41,14 @@ fn add_outages(rounds: &mut [Round], rng: &mut Rng) {
 mod tests {
     use super::*;
     use crate::plan::{GENESIS, death_at};
+    use keyfold::testing::faults::BESIDE;
 
     #[test]
     fn thirty_rounds_cover_every_step_and_five_outages() {
         for seed in 0..200 {
             let rounds = plan(30, seed);
             assert_eq!(rounds.len(), 30);
-            for point in POINTS {
+            for point in POINTS.into_iter().chain(BESIDE) {
                 assert!(rounds.iter().any(|r| r.death == death_at(point)), "{point}");
             }
             assert!(rounds.iter().filter(|r| r.outage.is_some()).count() >= 5);

@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use keyfold_e2e::Worker;
+use keyfold_e2e::worker::Told;
 
-use crate::plan::{Death, Outage, RESTORE};
+use crate::plan::{Death, FETCH, Outage, RESTORE};
 use crate::round::{self, Killed, REACH, START, end_outage, ensure_alive, expect_kill, restart_broker, wait_for_risk};
 use crate::scene::Scene;
 use crate::single::plan::Round;
@@ -26,6 +27,13 @@ fn start(scene: &Scene, faults: Option<String>) -> Result<Worker> {
 }
 
 fn play_one(scene: &mut Scene, round: Round) -> Result<Killed> {
+    let lost = scene.lose_copies_now_and_then(ONLY)?;
+    let mut killed = die(scene, round)?;
+    killed.how.push_str(lost);
+    Ok(killed)
+}
+
+fn die(scene: &mut Scene, round: Round) -> Result<Killed> {
     match round.death {
         Death::Random => kill_at_random(scene, round.outage),
         Death::Step(point) => kill_at_step(scene, point, round.outage),
@@ -122,25 +130,29 @@ fn kill_at_step(scene: &mut Scene, point: &str, outage: Option<Outage>) -> Resul
 fn kill_at_start(scene: &mut Scene, point: &str) -> Result<String> {
     if point == RESTORE {
         if scene.outputs() == 0 {
-            commit_something(scene)?;
+            run_until(scene, "commits nothing", |told| told.committed > 0)?;
         }
         scene.lose_state(ONLY)?;
+    }
+    if point == FETCH {
+        run_until(scene, "makes no base", |told| told.upkeep.bases > 0)?;
+        scene.lose_copies(ONLY)?;
     }
     let mut worker = start(scene, Some(format!("{point}=kill@1")))?;
     round::await_start_step(&mut worker, point)?;
     Ok(format!("first pid {} at {point}", worker.pid()))
 }
 
-/// In the first round nothing may be committed yet, and there would be nothing to restore.
-fn commit_something(scene: &Scene) -> Result<()> {
+/// There may be nothing to restore or to fetch yet: runs a worker until there is.
+fn run_until(scene: &Scene, lack: &str, fits: impl Fn(&Told) -> bool) -> Result<()> {
     let mut worker = start(scene, None)?;
     let begin = Instant::now();
-    while !worker.wait_for(Duration::from_millis(200), |told| told.committed > 0)? {
+    while !worker.wait_for(Duration::from_millis(200), &fits)? {
         scene.check()?;
         ensure_alive(&mut worker)?;
         ensure!(
             begin.elapsed() < START,
-            "the worker commits nothing: {:?}",
+            "the worker {lack}: {:?}",
             worker.told().last_lines
         );
     }
