@@ -139,17 +139,16 @@ pub fn store_lists_ages(store: &dyn Store) {
     }
     let all = store.list_aged(&folder, None, 100).expect("lists");
     for aged in &all {
-        assert_eq!(Ok(aged.modified_ms), store.modified_ms(&aged.path));
+        // The two may come from different headers, one of which tells seconds.
+        let alone = store.modified_ms(&aged.path).expect("there");
+        assert!((aged.modified_ms - alone).abs() < 1000, "{aged:?}, alone {alone}");
         assert_eq!(Ok(aged.bytes), store.size(&aged.path));
     }
     // A second try to put it does not make it younger, and a later object is not older.
-    store.put_new(&object("b0"), &[b"b0"]).expect("again");
     let times = |name: &str| store.modified_ms(&object(name)).expect("there");
-    let before = all
-        .iter()
-        .find(|aged| aged.path == object("b0"))
-        .map(|aged| aged.modified_ms);
-    assert_eq!(Some(times("b0")), before);
+    let before = times("b0");
+    store.put_new(&object("b0"), &[b"b0"]).expect("again");
+    assert_eq!(times("b0"), before);
     store.put_new(&object("later"), &[b""]).expect("put");
     assert!(times("later") >= times("b-1"));
     for name in ["b/0", "b/1", "b/manifest"] {

@@ -53,7 +53,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`]; a page is complete or an error.
     fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError>;
-    /// When an object was written, in milliseconds of the store's own clock, wherever that begins.
+    /// When an object was written, in milliseconds of the store's own clock, wherever that begins. To the second; a listing may be finer.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when there is none.
