@@ -90,6 +90,13 @@ impl Settings {
         config.refusal_retries_max = self
             .number(&table::REFUSAL_RETRIES_MAX)
             .unwrap_or(config.refusal_retries_max);
+        config.chain_objects_max = self
+            .number(&table::CHAIN_OBJECTS_MAX)
+            .map_or(config.chain_objects_max, u64::from);
+        config.chain_bytes_min = self
+            .bytes(&table::CHAIN_BYTES_MIN)
+            .map_or(config.chain_bytes_min, |bytes| bytes as u64);
+        config.grace = self.duration(&table::CHECKPOINT_GRACE);
         config
     }
 

@@ -129,6 +129,9 @@ leave_group: true
 revoke_budget: 500ms
 stall_after: 30s
 refusal_retries_max: 1
+chain_objects_max: 9
+chain_bytes_min: 2MiB
+checkpoint_grace: 3h
 kafka: { session_timeout: 12s, heartbeat_interval: 500ms, max_poll_interval: 2m, brokers: 'a:1,b:2' }
 ",
         &[],
@@ -154,6 +157,9 @@ kafka: { session_timeout: 12s, heartbeat_interval: 500ms, max_poll_interval: 2m,
         revoke_budget,
         stall_after,
         refusal_retries_max,
+        chain_objects_max,
+        chain_bytes_min,
+        grace,
     } = settings.engine("j");
     let s = Duration::from_secs;
     assert_eq!(guarantee, Guarantee::AtLeastOnce);
@@ -170,6 +176,7 @@ kafka: { session_timeout: 12s, heartbeat_interval: 500ms, max_poll_interval: 2m,
         (partitioner, memory_bytes, refusal_retries_max),
         (Partitioner::Crc32, 1 << 30, 1)
     );
+    assert_eq!((chain_objects_max, chain_bytes_min, grace), (9, 2 << 20, s(3 * 3600)));
     assert!(take_over && accept_lost_pointers && leave_group);
     assert_eq!(
         (transaction_timeout, revoke_budget, stall_after),

@@ -357,11 +357,8 @@ impl Store for DirectoryStore {
     }
 
     fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
-        let page = walk::page(&self.full(folder), folder, after, max)?;
-        if page.is_empty() {
-            self.there()?;
-        }
-        Ok(page)
+        self.there()?;
+        walk::page(&self.full(folder), folder, after, max)
     }
 
     fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
@@ -372,6 +369,8 @@ impl Store for DirectoryStore {
 
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
         let full = self.full(path);
+        // Another store in the place of one that is away may hold objects of the same names.
+        self.there()?;
         std::fs::remove_file(&full).map_err(|e| self.missing(classify(&full, "remove", &e)))?;
         let Some(dir) = full.parent() else { return Ok(()) };
         self.sync(dir)?;
