@@ -8,7 +8,7 @@ ROUNDS ?= 30
 SECONDS ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench bench-takeover bench-yaml kill-test-single soak kafka-fetch kafka-up kafka-down
+.PHONY: help deps build demo demo-kafka quickstart test lint ci kill-test bench bench-peers bench-takeover bench-yaml kill-test-single soak kafka-fetch kafka-up kafka-down
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ bench-takeover: build kafka-fetch ## Measures the pause of partitions that move 
 
 bench: build kafka-fetch ## Measures rate, CPU, memory, restart and latency beside a baseline; takes about half an hour
 	"$${CARGO_TARGET_DIR:-target}/release/bench"
+
+bench-peers: build kafka-fetch ## Measures Kafka Streams and Flink on the same input, with Keyfold beside them; takes about three quarters of an hour
+	"$${CARGO_TARGET_DIR:-target}/release/bench" --peers
 
 bench-yaml: build ## Measures a pipeline in YAML beside the same job in Rust
 	"$${CARGO_TARGET_DIR:-target}/release/examples/totals_rate" 2000000 3

@@ -4,4 +4,4 @@ mod meter;
 mod usage;
 
 pub use meter::{Meter, Sample, Window};
-pub use usage::{cpu_of_self, peak_rss_of_self};
+pub use usage::{cpu_of, cpu_of_self, peak_rss_of, peak_rss_of_self};

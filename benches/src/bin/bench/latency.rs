@@ -21,57 +21,80 @@ const MEASURED: Duration = Duration::from_secs(30);
 /// An output has the timestamp of its record, which is when it was produced.
 pub fn latency(scene: &mut Scene, report: &mut Report) -> Result<()> {
     for (epoch_ms, most) in [(100, 130.0), (50, 90.0)] {
-        let mut millis = measured(scene, epoch_ms)?;
-        let (seen, least) = (millis.len() as u64, RATE * MEASURED.as_secs() * 95 / 100);
-        ensure!(
-            seen >= least,
-            "{seen} outputs in {MEASURED:?} are fewer than {least}: it does not keep up"
-        );
-        millis.sort_unstable();
-        let at = |q: f64| {
-            let index = (millis.len() as f64 * q) as usize;
-            millis
-                .get(index.min(millis.len().saturating_sub(1)))
-                .copied()
-                .unwrap_or_default() as f64
-        };
-        eprintln!(
-            "bench: latency, epoch {epoch_ms} ms: {} outputs, p50 {} p99 {} p99.9 {}",
-            millis.len(),
-            at(0.5),
-            at(0.99),
-            at(0.999)
-        );
-        report.ratio(&format!("latency_p50_ms.{epoch_ms}"), at(0.5), None);
-        report.ratio(&format!("latency_p99_ms.{epoch_ms}"), at(0.99), Some((most, false)));
-        report.ratio(&format!("latency_p999_ms.{epoch_ms}"), at(0.999), None);
+        let millis = measured(scene, epoch_ms)?;
+        tell(report, "Keyfold", "latency", epoch_ms, Some((most, false)), millis)?;
     }
     Ok(())
 }
 
-fn measured(scene: &mut Scene, epoch_ms: u64) -> Result<Vec<u64>> {
+/// Reports the quantiles, as `{key}_p99_ms.{interval_ms}` and so on.
+pub fn tell(
+    report: &mut Report,
+    name: &str,
+    key: &str,
+    interval_ms: u64,
+    must: Option<(f64, bool)>,
+    mut millis: Vec<u64>,
+) -> Result<()> {
+    let (seen, least) = (millis.len() as u64, RATE * MEASURED.as_secs() * 95 / 100);
+    ensure!(
+        seen >= least,
+        "{name}: {seen} outputs in {MEASURED:?} are fewer than {least}: it does not keep up"
+    );
+    millis.sort_unstable();
+    let at = |q: f64| {
+        let index = (millis.len() as f64 * q) as usize;
+        millis
+            .get(index.min(millis.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default() as f64
+    };
+    let row = format!(
+        "{name}: latency with {interval_ms} ms: {} outputs, p50 {} p99 {} p99.9 {}",
+        millis.len(),
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    );
+    eprintln!("bench: {row}");
+    report.row(row);
+    report.ratio(&format!("{key}_p50_ms.{interval_ms}"), at(0.5), None);
+    report.ratio(&format!("{key}_p99_ms.{interval_ms}"), at(0.99), must);
+    report.ratio(&format!("{key}_p999_ms.{interval_ms}"), at(0.999), None);
+    Ok(())
+}
+
+pub fn measured(scene: &mut Scene, epoch_ms: u64) -> Result<Vec<u64>> {
     let (input, output) = (scene.topic("input")?, scene.topic("output")?);
     let dir = format!("latency-{epoch_ms}");
     let (mut job, mut samples) = start(scene, counts(scene, &input, &output, &dir, Mode { epoch_ms })?)?;
     samples.next().context("the job has ended")?;
     let brokers = scene.broker.bootstrap();
-    let over = AtomicBool::new(false);
     let found = std::thread::scope(|scope| {
         scope.spawn(|| samples.by_ref().for_each(drop));
-        let paced = scope.spawn(|| produce(&brokers, &input, &over));
-        let found = receive(&brokers, &output);
-        over.store(true, Ordering::SeqCst);
+        let found = through(&brokers, &input, &output, WARM);
         let ended = job.try_wait()?;
-        let produced = paced.join().map_err(|_| anyhow::anyhow!("the producer panicked"));
         job.kill()?;
         job.wait()?;
-        produced??;
         ensure!(ended.is_none(), "the job ended in the middle: {ended:?}");
         found
     });
     scene.forget(&input)?;
     scene.forget(&output)?;
     found
+}
+
+/// Milliseconds of the outputs of a job that runs between the topics; the first ones are not counted.
+pub fn through(brokers: &str, input: &str, output: &str, warm: Duration) -> Result<Vec<u64>> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let paced = scope.spawn(|| produce(brokers, input, &over));
+        let found = receive(brokers, output, warm);
+        over.store(true, Ordering::SeqCst);
+        let produced = paced.join().map_err(|_| anyhow::anyhow!("the producer panicked"));
+        produced??;
+        found
+    })
 }
 
 fn produce(brokers: &str, topic: &str, over: &AtomicBool) -> Result<()> {
@@ -93,7 +116,7 @@ fn produce(brokers: &str, topic: &str, over: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-fn receive(brokers: &str, topic: &str) -> Result<Vec<u64>> {
+fn receive(brokers: &str, topic: &str, warm: Duration) -> Result<Vec<u64>> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
         .set("group.id", "bench-latency")
@@ -107,13 +130,13 @@ fn receive(brokers: &str, topic: &str) -> Result<Vec<u64>> {
     }
     consumer.assign(&partitions)?;
     let (began, mut millis) = (Instant::now(), Vec::new());
-    while began.elapsed() < WARM + MEASURED {
+    while began.elapsed() < warm + MEASURED {
         let Some(message) = consumer.poll(Duration::from_millis(100)) else {
             continue;
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
         let produced = message?.timestamp().to_millis().unwrap_or_default().unsigned_abs();
-        if began.elapsed() >= WARM {
+        if began.elapsed() >= warm {
             millis.push(now.saturating_sub(produced));
         }
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use crate::scene::PARTITIONS;
 
 const VALUE: [u8; 100] = [b'v'; 100];
+/// Of the keys.
+const SEED: u64 = 7;
 const LONG: Duration = Duration::from_secs(120);
 
 /// Records to be produced.
@@ -48,7 +50,7 @@ pub fn fill(brokers: &str, topic: &str, input: &Input) -> Result<()> {
         .set("batch.size", "1000000")
         .set("queue.buffering.max.messages", "500000")
         .create()?;
-    let mut rng = Rng::new(7);
+    let mut rng = Rng::new(SEED);
     for n in 0..input.records {
         let key = match input.each_once {
             true => n.to_be_bytes(),
@@ -60,6 +62,18 @@ pub fn fill(brokers: &str, topic: &str, input: &Input) -> Result<()> {
         }
     }
     Ok(producer.flush(LONG)?)
+}
+
+/// How many records of an input each key has.
+pub fn counts(input: &Input) -> Vec<u32> {
+    let (mut counts, mut rng) = (vec![0; input.keys as usize], Rng::new(SEED));
+    for _ in 0..input.records {
+        let key = u64::from_be_bytes(key_of(&mut rng, input));
+        if let Some(count) = counts.get_mut(key as usize) {
+            *count += 1;
+        }
+    }
+    counts
 }
 
 fn key_of(rng: &mut Rng, input: &Input) -> [u8; 8] {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 mod cases;
 mod latency;
 mod load;
+mod peers;
 mod report;
 mod restart;
 mod run;
@@ -45,6 +46,9 @@ struct Args {
     /// Records at the beginning that are not counted.
     #[arg(long, default_value_t = 2_000_000)]
     skip: u64,
+    /// Kafka Streams and Flink beside Keyfold: throughput, restart and latency.
+    #[arg(long)]
+    peers: bool,
     /// Only these cases.
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<Case>,
@@ -63,6 +67,9 @@ fn measure(args: &Args) -> Result<()> {
     let wanted = |case| args.cases.is_empty() || args.cases.contains(&case);
     let mut scene = Scene::set(args)?;
     let mut report = Report::new(args);
+    if args.peers {
+        return beside_peers(args, &mut scene, &mut report);
+    }
     if wanted(Case::Throughput) {
         cases::throughput(&mut scene, &mut report)?;
     }
@@ -78,7 +85,24 @@ fn measure(args: &Args) -> Result<()> {
     if wanted(Case::Latency) {
         latency::latency(&mut scene, &mut report)?;
     }
-    report.write(&args.results)?;
+    report.write("make bench", &args.results)?;
+    println!("\n{}", report.table());
+    Ok(())
+}
+
+/// Takes long: what is measured is written case by case.
+fn beside_peers(args: &Args, scene: &mut Scene, report: &mut Report) -> Result<()> {
+    for case in [Case::Throughput, Case::Restart, Case::Latency] {
+        if !args.cases.is_empty() && !args.cases.contains(&case) {
+            continue;
+        }
+        match case {
+            Case::Throughput => peers::throughput(scene, report)?,
+            Case::Restart => peers::restart(scene, report)?,
+            _ => peers::latency(scene, report)?,
+        }
+        report.write("make bench-peers", &args.results)?;
+    }
     println!("\n{}", report.table());
     Ok(())
 }

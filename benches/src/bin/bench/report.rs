@@ -21,6 +21,11 @@ struct Figure {
 pub struct Report {
     machine: String,
     settings: String,
+    /// What ran beside Keyfold, and how it was set.
+    peers: BTreeMap<String, String>,
+    /// For the table, before the figures.
+    #[serde(skip)]
+    rows: Vec<String>,
     figures: Vec<Figure>,
     runs: BTreeMap<String, Vec<Run>>,
 }
@@ -42,6 +47,8 @@ impl Report {
                 "{} records, the first {} not counted, memory {} MiB",
                 args.records, args.skip, args.memory_mib
             ),
+            peers: BTreeMap::new(),
+            rows: Vec::new(),
             figures: Vec::new(),
             runs: BTreeMap::new(),
         }
@@ -55,17 +62,38 @@ impl Report {
         });
     }
 
+    /// A line of the table, before the figures.
+    pub fn row(&mut self, row: String) {
+        self.rows.push(row);
+    }
+
+    /// What a row's program is, and how it was set.
+    pub fn peer(&mut self, name: &str, settings: String) {
+        self.peers.insert(name.to_owned(), settings);
+    }
+
     pub fn runs(&mut self, name: &str, runs: Vec<Run>) {
         self.runs.insert(name.to_owned(), runs);
     }
 
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)? + "\n";
+    /// Under the name of the command; what another one has written there stays.
+    pub fn write(&self, command: &str, path: &Path) -> Result<()> {
+        let before = std::fs::read_to_string(path).unwrap_or_default();
+        let mut all: BTreeMap<String, serde_json::Value> = serde_json::from_str(&before).unwrap_or_default();
+        all.insert(command.to_owned(), serde_json::to_value(self)?);
+        let text = serde_json::to_string_pretty(&all)? + "\n";
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     }
 
     pub fn table(&self) -> String {
         let mut text = format!("{}; {}\n", self.machine, self.settings);
+        // Writing to memory does not fail.
+        for (name, settings) in &self.peers {
+            let _ = writeln!(text, "{name}: {settings}");
+        }
+        for row in &self.rows {
+            let _ = writeln!(text, "{row}");
+        }
         for figure in &self.figures {
             let verdict = match figure.must {
                 None => "reported".to_owned(),
@@ -76,8 +104,7 @@ impl Report {
                     format!("at most {limit}: {}", if figure.value <= limit { "yes" } else { "NO" })
                 }
             };
-            // Writing to memory does not fail.
-            let _ = writeln!(text, "{:<28} {:>10.2}  {verdict}", figure.name, figure.value);
+            let _ = writeln!(text, "{:<44} {:>10.2}  {verdict}", figure.name, figure.value);
         }
         text
     }

@@ -42,12 +42,17 @@ pub fn baseline(scene: &mut Scene, input: &str, records: u64) -> Result<Run> {
 /// Keyfold over a whole topic, from nothing.
 pub fn keyfold(scene: &mut Scene, input: &str, records: u64, mode: Mode) -> Result<Run> {
     let output = scene.topic("output")?;
-    let dir = scene.dir.join(&output);
-    let mut command = counts(scene, input, &output, &output, mode)?;
+    let run = keyfold_into(scene, input, &output, records, mode)?;
+    scene.forget(&output)?;
+    Ok(run)
+}
+
+/// Into a topic that stays.
+pub fn keyfold_into(scene: &Scene, input: &str, output: &str, records: u64, mode: Mode) -> Result<Run> {
+    let mut command = counts(scene, input, output, output, mode)?;
     command.args(["--records", &records.to_string()]);
     let run = to_the_end(scene, "Keyfold", command, records)?;
-    scene.forget(&output)?;
-    fs::remove_dir_all(dir)?;
+    fs::remove_dir_all(scene.dir.join(output))?;
     Ok(run)
 }
 
@@ -74,20 +79,25 @@ pub fn counts(scene: &Scene, input: &str, output: &str, dir: &str, mode: Mode) -
 }
 
 /// Starts it, its samples on standard output.
-pub fn start(scene: &Scene, mut command: Command) -> Result<(Child, impl Iterator<Item = Sample> + use<>)> {
-    let log = File::options()
-        .create(true)
-        .append(true)
-        .open(scene.dir.join("runs.log"))?;
-    command.stdout(Stdio::piped()).stderr(log).stdin(Stdio::null());
-    die_with_parent(&mut command);
-    let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+pub fn start(scene: &Scene, command: Command) -> Result<(Child, impl Iterator<Item = Sample> + use<>)> {
+    let mut child = spawn(scene, command)?;
     let out = child.stdout.take().context("no standard output")?;
     let samples = BufReader::new(out)
         .lines()
         .map_while(Result::ok)
         .filter_map(|line| serde_json::from_str(&line).ok());
     Ok((child, samples))
+}
+
+/// Starts it, its standard output for us, the rest in the log.
+pub fn spawn(scene: &Scene, mut command: Command) -> Result<Child> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(scene.dir.join("runs.log"))?;
+    command.stdout(Stdio::piped()).stderr(log).stdin(Stdio::null());
+    die_with_parent(&mut command);
+    command.spawn().with_context(|| format!("starting {command:?}"))
 }
 
 fn to_the_end(scene: &Scene, name: &str, command: Command, records: u64) -> Result<Run> {
@@ -120,7 +130,7 @@ fn to_the_end(scene: &Scene, name: &str, command: Command, records: u64) -> Resu
 /// One line about a run.
 pub fn line(run: &Run) -> String {
     format!(
-        "{:<14} {:>9.0} records/s {:>6.2} CPU-s/million {:>6.0} MiB peak (broker {:.2} CPU-s/million)",
+        "{:<28} {:>9.0} records/s {:>6.2} CPU-s/million {:>6.0} MiB peak (broker {:.2} CPU-s/million)",
         run.name, run.window.rate, run.window.cpu_per_million, run.window.peak_rss_mib, run.broker_cpu_per_million
     )
 }

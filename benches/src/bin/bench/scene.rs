@@ -2,6 +2,7 @@
 use crate::Args;
 use crate::load::{Input, fill};
 use anyhow::{Context, Result, ensure};
+use keyfold_benches::cpu_of;
 use keyfold_e2e::broker::free_port;
 use keyfold_e2e::{Broker, BrokerOptions};
 use std::fs;
@@ -73,16 +74,7 @@ impl Scene {
     /// CPU time of the broker so far.
     pub fn broker_cpu(&self) -> Result<Duration> {
         let pid = self.broker.pid().context("the broker does not run")?;
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let (_, rest) = stat.rsplit_once(") ").context("a line of stat")?;
-        let ticks = rest
-            .split(' ')
-            .skip(11)
-            .take(2)
-            .filter_map(|n| n.parse::<u64>().ok())
-            .sum::<u64>();
-        // Linux counts in hundredths.
-        Ok(Duration::from_millis(ticks * 10))
+        Ok(cpu_of(pid)?)
     }
 }
 
