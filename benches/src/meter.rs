@@ -14,6 +14,9 @@ pub struct Sample {
     pub cpu_seconds: f64,
     /// The most memory so far, in bytes.
     pub peak_rss: u64,
+    /// At the end, of a job with epochs: what 999 of 1000 took at most to be durable, in milliseconds.
+    #[serde(default)]
+    pub write_p999_ms: Option<f64>,
 }
 
 /// Takes samples. One line of JSON each, on standard output.
@@ -38,11 +41,21 @@ impl Meter {
             return;
         }
         self.last = Some(committed);
+        self.write(committed, None);
+    }
+
+    /// Writes the last sample.
+    pub fn end(&self, committed: u64, write_p999_ms: Option<f64>) {
+        self.write(committed, write_p999_ms);
+    }
+
+    fn write(&self, committed: u64, write_p999_ms: Option<f64>) {
         let sample = Sample {
             seconds: self.began.elapsed().as_secs_f64(),
             committed,
             cpu_seconds: cpu_of_self().as_secs_f64(),
             peak_rss: peak_rss_of_self(),
+            write_p999_ms,
         };
         // Numbers always have a text.
         println!("{}", serde_json::to_string(&sample).unwrap_or_default());
@@ -89,6 +102,7 @@ mod tests {
             committed,
             cpu_seconds,
             peak_rss: 3 << 20,
+            write_p999_ms: None,
         };
         let samples = [
             sample(1.0, 0, 0.5),

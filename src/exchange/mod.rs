@@ -2,13 +2,15 @@
 use crate::types::{Header, Headers, KeyGroup, KeyGroups, Origin, OwnedOriginal, TimestampMs, Watermark};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, TrySendError, bounded};
 use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Records of one batch; small enough that a barrier is not kept waiting, large enough that a channel operation costs little.
 pub const BATCH_RECORDS_MAX: usize = 1024;
-/// Bytes of one batch: keys, headers and originals that travel with the records, and for each item the record that it was made of, as it
-/// lay on the topic. That is an estimate: what an item takes in memory is up to its type. The record that reaches the limit is the
-/// batch's last, so a batch exceeds it by less than one record.
+/// Bytes of one batch: keys, headers and originals that travel with the records, for each item the record that it was made of, as it
+/// lay on the topic, and the state that it will bring into memory on the other side ([`Inputs::expect`]). These are estimates: what an item
+/// takes in memory is up to its type. The record that reaches the limit is the batch's last, so a batch exceeds it by less than one record.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Batches in one channel. With [`BATCH_RECORDS_MAX`] and [`BATCH_BYTES_MAX`] this bounds what lies between two lanes: the channel's
 /// batches, one that the sender fills and one that the receiver works on.
@@ -129,8 +131,22 @@ pub enum Message<T, B> {
 #[error("the lane at the other end of the exchange has ended")]
 pub struct LaneGone;
 
-/// The inputs of one lane, one per upstream lane.
-type LaneInputs<T, B> = Vec<Receiver<Message<T, B>>>;
+/// The inputs of one lane, one per upstream lane, and the bytes of state that it expects of a record.
+#[derive(Debug)]
+struct LaneInputs<T, B> {
+    receivers: Vec<Receiver<Message<T, B>>>,
+    expected: Arc<AtomicUsize>,
+}
+
+impl<T, B> Default for LaneInputs<T, B> {
+    fn default() -> Self {
+        LaneInputs {
+            receivers: Vec::new(),
+            expected: Arc::default(),
+        }
+    }
+}
+
 type Channel<T, B> = (Sender<Message<T, B>>, Receiver<Message<T, B>>);
 
 /// Connects the lanes of one exchange while they are being built.
@@ -152,16 +168,18 @@ impl<T, B: Copy> Hub<T, B> {
     pub fn connect(&self, lanes: u32, groups: KeyGroups) -> Router<T, B> {
         let mut inputs = self.inputs.lock();
         let wanted = (lanes as usize).max(inputs.len());
-        inputs.resize_with(wanted, Vec::new);
-        let mut senders = Vec::new();
+        inputs.resize_with(wanted, LaneInputs::default);
+        let (mut senders, mut expected) = (Vec::new(), Vec::new());
         for lane in inputs.iter_mut().take(lanes as usize) {
             let (sender, receiver): Channel<T, B> = bounded(CHANNEL_BATCHES);
             senders.push(sender);
-            lane.push(receiver);
+            expected.push(lane.expected.clone());
+            lane.receivers.push(receiver);
         }
         let pending = senders.iter().map(|_| Batch::default()).collect();
         Router {
             senders,
+            expected,
             pending,
             groups,
             watermark: Watermark::NONE,
@@ -172,8 +190,12 @@ impl<T, B: Copy> Hub<T, B> {
     /// The inputs of one downstream lane; every upstream lane must be connected by now.
     pub fn take_inputs(&self, lane: u32) -> Inputs<T, B> {
         let mut inputs = self.inputs.lock();
-        let receivers = inputs.get_mut(lane as usize).map(std::mem::take).unwrap_or_default();
-        Inputs { receivers, next: 0 }
+        let LaneInputs { receivers, expected } = inputs.get_mut(lane as usize).map(std::mem::take).unwrap_or_default();
+        Inputs {
+            receivers,
+            expected,
+            next: 0,
+        }
     }
 }
 
@@ -181,6 +203,8 @@ impl<T, B: Copy> Hub<T, B> {
 #[derive(Debug)]
 pub struct Router<T, B> {
     senders: Vec<Sender<Message<T, B>>>,
+    /// Bytes of state that a record brings into the memory of each lane.
+    expected: Vec<Arc<AtomicUsize>>,
     pending: Vec<Batch<T>>,
     groups: KeyGroups,
     watermark: Watermark,
@@ -207,7 +231,7 @@ impl<T, B: Copy> Router<T, B> {
         }
     }
 
-    /// Routes one record, made of one of `bytes` bytes; the batch goes out when it is full.
+    /// Routes one record, made of one of `bytes` bytes; the batch goes out when it is full, and true says so.
     ///
     /// # Errors
     /// [`LaneGone`]
@@ -219,12 +243,13 @@ impl<T, B: Copy> Router<T, B> {
         bytes: usize,
         extra: Option<Box<Extra>>,
         value: T,
-    ) -> Result<(), LaneGone> {
+    ) -> Result<bool, LaneGone> {
         let lane = self.groups.lane_of(key.group, self.senders.len() as u32) as usize;
+        let state = self.expected[lane].load(Ordering::Relaxed);
         let batch = &mut self.pending[lane];
         let key_start = batch.keys.arena.len() as u32;
         batch.keys.arena.extend_from_slice(key.bytes);
-        batch.bytes += key.bytes.len() + bytes + extra.as_ref().map_or(0, |e| e.bytes());
+        batch.bytes += key.bytes.len() + bytes + state + extra.as_ref().map_or(0, |e| e.bytes());
         batch.records.push(Envelope {
             key_start,
             key_len: key.bytes.len() as u32,
@@ -236,10 +261,11 @@ impl<T, B: Copy> Router<T, B> {
             extra,
             value,
         });
-        if batch.records.len() >= BATCH_RECORDS_MAX || batch.bytes >= BATCH_BYTES_MAX {
+        let full = batch.records.len() >= BATCH_RECORDS_MAX || batch.bytes >= BATCH_BYTES_MAX;
+        if full {
             self.flush_lane(lane)?;
         }
-        Ok(())
+        Ok(full)
     }
 
     fn flush_lane(&mut self, lane: usize) -> Result<(), LaneGone> {
@@ -284,6 +310,7 @@ impl<T, B: Copy> Router<T, B> {
 #[derive(Debug)]
 pub struct Inputs<T, B> {
     receivers: Vec<Receiver<Message<T, B>>>,
+    expected: Arc<AtomicUsize>,
     next: usize,
 }
 
@@ -309,6 +336,12 @@ impl<T, B> Inputs<T, B> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.receivers.is_empty()
+    }
+
+    /// Tells those upstream how many bytes of state a record brings into this lane's memory: where keys have large states, batches are of few
+    /// records, so that what lies before a barrier is bounded by what it will take.
+    pub fn expect(&self, state_bytes: usize) {
+        self.expected.store(state_bytes, Ordering::Relaxed);
     }
 
     /// The next message of an input that is not held, round robin; waits up to `max_wait`.

@@ -136,3 +136,29 @@ fn a_batch_is_bounded_by_the_bytes_of_its_records_too() {
     };
     assert_eq!(sizes(100, Some(with_header)), [1; 8]);
 }
+
+/// A lane whose keys had states of a megabyte each was sent batches of 1024 records as any other, and had to take what lay in the channel before
+/// the barrier: gigabytes became dirty in one epoch.
+#[test]
+fn where_keys_have_large_states_batches_are_of_few_records() {
+    let hub: Hub<i64, u64> = Hub::default();
+    let mut router = hub.connect(1, groups());
+    let mut inputs = hub.take_inputs(0);
+    let mut next = |state_bytes| {
+        inputs.expect(state_bytes);
+        let full = (0..).take_while(|n| {
+            let sent = router.send(key(b"a"), 0, origin(*n), 0, None, *n);
+            !sent.expect("lane is there")
+        });
+        let sent = full.count() + 1;
+        match inputs.next(|_| false, Duration::ZERO) {
+            Arrival::Message(_, Message::Batch(batch)) => assert_eq!(batch.records.len(), sent),
+            other => panic!("unexpected {other:?}"),
+        }
+        sent
+    };
+    assert_eq!(
+        (next(200), next(BATCH_BYTES_MAX / 8), next(BATCH_BYTES_MAX)),
+        (BATCH_RECORDS_MAX, 8, 1)
+    );
+}

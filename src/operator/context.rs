@@ -165,6 +165,10 @@ pub struct LaneContext {
     pub horizon: TimestampMs,
     /// Records of the epoch so far.
     pub records: u64,
+    /// Bytes of state that the batch's records read or changed.
+    pub(super) touched_bytes: usize,
+    /// A batch has gone to another lane since this was cleared.
+    pub(super) batch_sent: bool,
     /// What the lane counts.
     pub meter: LaneMeter,
 }
@@ -183,6 +187,8 @@ impl LaneContext {
             latest_allowed: 0,
             horizon: i64::MIN,
             records: 0,
+            touched_bytes: 0,
+            batch_sent: false,
         };
         context.start_batch();
         context

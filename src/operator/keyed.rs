@@ -71,6 +71,7 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
         self.map.applied(applied);
         self.map.maintain();
+        lane.touched_bytes += self.map.take_touched();
         self.next.end_batch(applied, lane)
     }
     fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {

@@ -5,7 +5,7 @@ use super::error::LaneError;
 use super::share::LaneShare;
 use crate::barrier::{Aligner, Alignment, Barrier};
 use crate::config::Guarantee;
-use crate::exchange::{Arrival, Batch, Envelope, Inputs, Keys, Message};
+use crate::exchange::{Arrival, BATCH_BYTES_MAX, Batch, Envelope, Inputs, Keys, Message};
 use crate::state::KeyRef;
 use crate::telemetry::Activity;
 use crate::types::{Headers, NoHeaders, OwnedOriginal, Watermark};
@@ -41,7 +41,12 @@ pub struct TypedLane<T> {
     watermarks: Vec<Watermark>,
     chain: Box<dyn Push<T>>,
     context: LaneContext,
+    /// Bytes of state that a record is expected to bring into memory.
+    expected: usize,
 }
+
+/// Until the first batch has been worked on, the states may be large: records come one by one.
+const EXPECTED_AT_FIRST: usize = BATCH_BYTES_MAX;
 
 impl<T> TypedLane<T> {
     /// Over the exchange's inputs of this lane.
@@ -50,12 +55,14 @@ impl<T> TypedLane<T> {
         let hold = setup.guarantee == Guarantee::ExactlyOnce;
         let aligner = Aligner::new(inputs.len(), hold);
         let watermarks = vec![Watermark::NONE; inputs.len()];
+        inputs.expect(EXPECTED_AT_FIRST);
         TypedLane {
             inputs,
             aligner,
             watermarks,
             chain,
             context: LaneContext::new(setup),
+            expected: EXPECTED_AT_FIRST,
         }
     }
 
@@ -74,7 +81,19 @@ impl<T> TypedLane<T> {
         gauges.records.fetch_add(count, Ordering::Relaxed);
         gauges.dirty_bytes.store(self.chain.dirty_bytes(), Ordering::Relaxed);
         self.context.meter.batch(count);
-        self.end_batch()
+        self.end_batch()?;
+        self.expect(count as usize);
+        Ok(())
+    }
+
+    /// The mean of this batch, or what was expected before where that was more: it falls slowly, since few large states hide among small ones.
+    fn expect(&mut self, records: usize) {
+        let touched = std::mem::take(&mut self.context.touched_bytes);
+        let Some(mean) = touched.checked_div(records) else {
+            return;
+        };
+        self.expected = mean.max(self.expected - self.expected / 4);
+        self.inputs.expect(self.expected);
     }
 
     fn end_batch(&mut self) -> Result<(), LaneError> {

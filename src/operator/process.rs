@@ -151,7 +151,8 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
         self.next.prefetch(&mut keys.iter().copied())
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
-        self.scope.cells().iter().for_each(|cell| cell.end_batch(applied));
+        let touched = self.scope.cells().iter().map(|cell| cell.end_batch(applied));
+        lane.touched_bytes += touched.sum::<usize>();
         self.next.end_batch(applied, lane)
     }
     fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {

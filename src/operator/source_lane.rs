@@ -67,6 +67,8 @@ pub struct SourceLane {
     chain: Box<dyn SourceChain>,
     context: LaneContext,
     partitions: Vec<PartitionState>,
+    /// The partition of the last record: the next is of the same one most often, and there may be hundreds.
+    last_index: usize,
     handed_out: u64,
     meter: SourceMeter,
     failed: Option<LaneError>,
@@ -94,6 +96,7 @@ impl SourceLane {
             chain,
             context,
             partitions,
+            last_index: 0,
             handed_out: 0,
             meter,
             failed: None,
@@ -210,8 +213,17 @@ impl SourceLane {
         Ok(())
     }
 
-    fn index_of(&self, partition: i32) -> Option<usize> {
-        self.partitions.iter().position(|p| p.position.partition == partition)
+    fn index_of(&mut self, partition: i32) -> Option<usize> {
+        let is_it = |p: &PartitionState| p.position.partition == partition;
+        if !self.partitions.get(self.last_index).is_some_and(is_it) {
+            self.last_index = self.partitions.iter().position(is_it)?;
+        }
+        Some(self.last_index)
+    }
+
+    /// Whether a batch has gone out since the last call: then is a good time to look whether reading should go on.
+    pub fn batch_sent(&mut self) -> bool {
+        std::mem::take(&mut self.context.batch_sent)
     }
 }
 

@@ -138,7 +138,8 @@ impl<S: Clone + 'static> ValueState<S> {
 /// What the lane does with every state, whatever its type.
 pub(super) trait StateCell {
     fn prefetch(&self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError>;
-    fn end_batch(&self, applied: u64);
+    /// Returns the bytes of state that were read or changed.
+    fn end_batch(&self, applied: u64) -> usize;
     fn encode_dirty(&self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError>;
     fn dirty_bytes(&self) -> usize;
     fn settle(&self, undo: bool) -> Result<(), StateError>;
@@ -148,10 +149,11 @@ impl<S: Clone> StateCell for RefCell<ValueCell<S>> {
     fn prefetch(&self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError> {
         self.borrow_mut().map.prefetch(keys)
     }
-    fn end_batch(&self, applied: u64) {
+    fn end_batch(&self, applied: u64) -> usize {
         let map = &mut self.borrow_mut().map;
         map.applied(applied);
         map.maintain();
+        map.take_touched()
     }
     fn encode_dirty(&self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
         self.borrow_mut().map.encode_dirty(epoch, out)

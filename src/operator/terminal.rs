@@ -78,9 +78,11 @@ impl<T> Push<T> for KeyBy<T> {
         }
         let extra = extra_of(meta, lane);
         let key = place(&self.id, &self.scratch, meta, lane)?;
-        self.router
+        lane.batch_sent |= self
+            .router
             .send(key, meta.timestamp, meta.origin, meta.bytes, extra, item)
-            .map_err(StepError::from)
+            .map_err(StepError::from)?;
+        Ok(())
     }
     fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
         Ok(())

@@ -17,8 +17,9 @@ use crate::sink::{CommitEntry, Log, OutputBuffer};
 use crate::state::{Applied, Backend, Expiry, StateError};
 use crate::telemetry::EpochPhase;
 use crate::testing::Faults;
-use crate::types::{EpochId, Incarnation, Link, Position, Sequence, Shard, TimestampMs};
+use crate::types::{Digest, EpochId, Incarnation, Link, Position, Sequence, Shard, TimestampMs};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -237,8 +238,8 @@ impl CommitDriver {
             outputs.append(&mut shard.outputs);
             sections.push(self.section(shard));
         }
-        let (id, object) = self.commit_sections(&mut sections, outputs, (genesis, records))?;
-        self.apply(id, &object, &sections)?;
+        let (id, footer) = self.commit_sections(&mut sections, outputs, (genesis, records))?;
+        self.apply(id, footer, &sections)?;
         self.sweep(&sections, &horizons)?;
         self.deliver(&sections)
     }
@@ -250,7 +251,7 @@ impl CommitDriver {
         sections: &mut [Section],
         mut outputs: Vec<OutputBuffer>,
         (genesis, records): (bool, u64),
-    ) -> Result<(EpochId, EncodedObject), RuntimeError> {
+    ) -> Result<(EpochId, Digest), RuntimeError> {
         let mut first = true;
         loop {
             let id = self.next_epoch_id();
@@ -283,7 +284,8 @@ impl CommitDriver {
             }
             self.adopt(&durable, &object);
             self.upkeep.adopt(sections, &object, &self.patience);
-            return Ok((id, object));
+            // Its bytes are not needed any more, and they are as many as the changes that are applied next.
+            return Ok((id, object.footer));
         }
     }
 
@@ -401,7 +403,7 @@ impl CommitDriver {
         self.pointers = shards.map(|shard| (shard, pointer)).collect();
     }
 
-    fn apply(&self, epoch: EpochId, object: &EncodedObject, sections: &[Section]) -> Result<(), RuntimeError> {
+    fn apply(&self, epoch: EpochId, footer: Digest, sections: &[Section]) -> Result<(), RuntimeError> {
         let started = self.patience.clock.elapsed();
         for section in sections {
             let Some(backend) = self.backends.get(section.shard.0 as usize) else {
@@ -412,7 +414,7 @@ impl CommitDriver {
                 shard: section.shard,
                 sequence: section.sequence,
                 epoch,
-                footer: object.footer,
+                footer,
             };
             self.locally("apply", || backend.apply(&mut section.changes.iter(), &applied))?;
         }
@@ -455,9 +457,16 @@ impl CommitDriver {
     /// # Errors
     /// [`RuntimeError::LocalCopy`]
     pub fn flush(&self) -> Result<(), RuntimeError> {
-        self.backends
-            .iter()
-            .try_for_each(|b| self.locally("flush", || b.flush()))
+        self.flush_some(0..self.backends.len())
+    }
+
+    /// The same for some of the copies, by shard.
+    ///
+    /// # Errors
+    /// [`RuntimeError::LocalCopy`]
+    pub(super) fn flush_some(&self, shards: Range<usize>) -> Result<(), RuntimeError> {
+        let some = self.backends.get(shards).unwrap_or_default();
+        some.iter().try_for_each(|b| self.locally("flush", || b.flush()))
     }
 
     /// Ordered end: the session is closed, nothing is left.

@@ -5,10 +5,10 @@ use crate::operator::context::LaneGauges;
 use crate::operator::keyed_lane::LaneStep;
 use crate::operator::source_lane::SourceLane;
 use crate::operator::{LaneError, LaneSetup, LaneShare};
-use crate::source::{SourceError, SourceReader};
+use crate::source::{Flow, RecordSink, SourceError, SourceReader};
 use crate::state::StateError;
 use crate::topology::{BuiltSegment, OpenSource};
-use crate::types::{Position, TimestampMs};
+use crate::types::{Position, RecordRef, TimestampMs};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,8 +37,12 @@ const SOURCE_RETRY_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Gate {
     /// Gauges of all lanes.
     pub lanes: Vec<Arc<LaneGauges>>,
-    /// Bytes of changes and outputs of the epoch that is being committed.
-    pub in_flight_bytes: AtomicUsize,
+    /// Bytes of changes of the epoch that is being committed.
+    pub in_flight_changes: AtomicUsize,
+    /// Bytes of its outputs.
+    pub in_flight_outputs: AtomicUsize,
+    /// Hard limit of dirty state and changes in flight.
+    pub changes_max: usize,
     /// Hard limit of dirty state, outputs and what is in flight.
     pub bytes_max: usize,
     /// Hard limit of outputs in an epoch.
@@ -82,13 +86,20 @@ impl Gate {
         }
     }
 
+    /// Bytes of the epoch that is being committed.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight_changes.load(Ordering::Relaxed) + self.in_flight_outputs.load(Ordering::Relaxed)
+    }
+
     fn closed(&self) -> bool {
         if !self.open.load(Ordering::Acquire) {
             return true;
         }
         let load = self.load();
-        let in_flight = self.in_flight_bytes.load(Ordering::Relaxed);
-        load.dirty + load.outputs + in_flight > self.bytes_max
+        let changes = load.dirty + self.in_flight_changes.load(Ordering::Relaxed);
+        let outputs = load.outputs + self.in_flight_outputs.load(Ordering::Relaxed);
+        changes > self.changes_max
+            || changes + outputs > self.bytes_max
             || load.epoch_bytes > self.epoch_bytes_max
             || load.count > self.outputs_max
     }
@@ -215,6 +226,25 @@ impl<'scope> Lanes<'scope> {
     }
 }
 
+/// Takes records until the gate closes: a poll may have thousands, and what each of them changes may be large.
+struct Gated<'a> {
+    lane: &'a mut SourceLane,
+    gate: &'a Gate,
+}
+
+impl RecordSink for Gated<'_> {
+    fn record(&mut self, record: &RecordRef<'_>) -> Flow {
+        match self.lane.record(record) {
+            Flow::Continue if self.lane.batch_sent() && self.gate.closed() => Flow::Stop,
+            flow => flow,
+        }
+    }
+
+    fn end_of_partition(&mut self, topic: &str, partition: i32, offset: i64, leader_epoch: i32) {
+        self.lane.end_of_partition(topic, partition, offset, leader_epoch);
+    }
+}
+
 fn source_lane(
     gate: &Gate,
     start: SourceStart,
@@ -252,7 +282,7 @@ fn source_lane(
             Err(RecvTimeoutError::Timeout) => {}
         }
         lane.start_poll();
-        let polled = reader.poll(IDLE, &mut lane);
+        let polled = reader.poll(IDLE, &mut Gated { lane: &mut lane, gate });
         let worked = lane.end_poll()?;
         match polled {
             Ok(()) => retry = IDLE,

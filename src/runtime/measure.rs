@@ -7,7 +7,6 @@ use crate::source::{PartitionEnd, Prefetch, Source};
 use crate::state::{Backend, CopySizes};
 use crate::telemetry::{self, BackendSizes, MemoryPart, Metrics};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often what costs a few loads is looked at. A scrape comes every few seconds at most.
@@ -83,7 +82,7 @@ impl<'a> Sampler<'a> {
 
     fn memory(&self) {
         let load = self.gate.load();
-        let in_flight = self.gate.in_flight_bytes.load(Ordering::Relaxed);
+        let in_flight = self.gate.in_flight();
         let (budget, queue) = (&self.budget, self.queue.as_ref().map(QueueGauge::bytes));
         let tell = |part, limit: Option<usize>, used: Option<u64>| {
             self.metrics.memory(part, limit.map(|b| b as u64), used);

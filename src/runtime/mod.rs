@@ -5,6 +5,7 @@
 //! Starting --+           +-> Restoring -> Processing -> Stopped: as asked (0), failed (1), fenced (12), cannot go on (13)
 //!            +-----------+
 //! ```
+pub mod allocator;
 pub mod backoff;
 pub mod commit;
 mod eager;

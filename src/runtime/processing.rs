@@ -32,8 +32,9 @@ const SERVE: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_millis(100);
 const SOON_MAX: u32 = 10;
 const SOON_WITH_RECORDS: u32 = 2;
-/// Local copies are flushed after so many epochs: it bounds the tail that a restart after a kill replays.
-const EPOCHS_PER_FLUSH: u64 = 64;
+/// Each local copy is flushed after so many epochs: it bounds the tail that a restart after a kill replays, and how long the memtable of a
+/// shard in which little happens takes memory. They take turns, so that no epoch waits for all of them.
+const EPOCHS_PER_FLUSH: usize = 64;
 /// Outputs that one second of a transaction sends, on the slow side of the measured 1 to 3 us an output.
 const OUTPUTS_PER_SECOND: u64 = 300_000;
 /// Output bytes that one second of a transaction sends, on the slow side of what a broker across a 1 Gbit/s network takes.
@@ -76,7 +77,8 @@ struct Loop<'a> {
     interval: Duration,
     recommit: Duration,
     epoch: u64,
-    epochs_since_flush: u64,
+    /// Whose turn to be flushed it is.
+    turn: usize,
     /// Barriers left that come before their time.
     soon: u32,
     /// What local copies are.
@@ -122,7 +124,9 @@ impl Processing<'_> {
         let of_keyed = gauges(&mut keyed.iter().flatten());
         let gate = Gate {
             lanes: of_sources.iter().chain(&of_keyed).cloned().collect(),
-            in_flight_bytes: AtomicUsize::new(0),
+            in_flight_changes: AtomicUsize::new(0),
+            in_flight_outputs: AtomicUsize::new(0),
+            changes_max: budget.dirty_bytes,
             bytes_max: budget.dirty_bytes + budget.outputs_bytes,
             outputs_max: outputs * 2,
             epoch_bytes_max: epoch_bytes * 2,
@@ -162,7 +166,7 @@ impl Processing<'_> {
                     interval: config.epoch_interval,
                     recommit: config.recommit_interval,
                     epoch: 0,
-                    epochs_since_flush: 0,
+                    turn: 0,
                     soon: if paused { SOON_MAX } else { 0 },
                     kind,
                     full: Trouble::default(),
@@ -371,6 +375,12 @@ fn open_sources(
     Ok(starts)
 }
 
+/// The shards whose copies are flushed in one of [`EPOCHS_PER_FLUSH`] turns.
+fn of_turn(turn: usize, shards: usize) -> std::ops::Range<usize> {
+    let until = |turn: usize| turn * shards / EPOCHS_PER_FLUSH;
+    until(turn)..until(turn + 1)
+}
+
 type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), String>>;
 
 impl Loop<'_> {
@@ -464,14 +474,7 @@ impl Loop<'_> {
         let shares = self.collect(lanes)?;
         let collected = runtime.clock.elapsed().saturating_sub(ordered);
         let encode = shares.iter().map(|s| s.encode).max().unwrap_or_default();
-        let bytes = |s: &LaneShare| {
-            let changes: usize = s.changes.iter().map(crate::state::ChangeSet::bytes).sum();
-            let outputs: usize = s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum();
-            changes + outputs + s.outbox.iter().map(|o| o.bytes().len()).sum::<usize>()
-        };
-        self.gate
-            .in_flight_bytes
-            .store(shares.iter().map(bytes).sum(), Ordering::Relaxed);
+        self.in_flight(&shares);
         if let Some(eager) = &self.eager {
             eager.drain(self.driver)?;
         }
@@ -488,22 +491,32 @@ impl Loop<'_> {
             metrics.epoch_phase(EpochPhase::Align, collected.saturating_sub(encode));
             metrics.epoch_phase(EpochPhase::Encode, encode);
             self.driver.commit(epoch)?;
-            self.flush_now_and_then()?;
+            self.flush_in_turn()?;
         } else if self.driver.since_commit() >= self.recommit && !runtime.faults.broken("EP-10") {
             self.driver.recommit()?;
         }
         self.applied.store(self.epoch, Ordering::Release);
-        self.gate.in_flight_bytes.store(0, Ordering::Relaxed);
+        self.in_flight(&[]);
         Ok(())
     }
 
-    fn flush_now_and_then(&mut self) -> Result<(), RuntimeError> {
-        self.epochs_since_flush += 1;
-        if self.epochs_since_flush >= EPOCHS_PER_FLUSH {
-            self.epochs_since_flush = 0;
-            self.driver.flush()?;
-        }
-        Ok(())
+    /// Notes what the epoch that is being committed takes.
+    fn in_flight(&self, shares: &[LaneShare]) {
+        let changes = |s: &LaneShare| s.changes.iter().map(crate::state::ChangeSet::bytes).sum::<usize>();
+        let outputs = |s: &LaneShare| {
+            let outputs: usize = s.outputs.iter().map(crate::sink::OutputBuffer::bytes).sum();
+            outputs + s.outbox.iter().map(|o| o.bytes().len()).sum::<usize>()
+        };
+        let gate = self.gate;
+        gate.in_flight_changes
+            .store(shares.iter().map(changes).sum(), Ordering::Relaxed);
+        gate.in_flight_outputs
+            .store(shares.iter().map(outputs).sum(), Ordering::Relaxed);
+    }
+
+    fn flush_in_turn(&mut self) -> Result<(), RuntimeError> {
+        self.turn = (self.turn + 1) % EPOCHS_PER_FLUSH;
+        self.driver.flush_some(of_turn(self.turn, self.driver.backends.len()))
     }
 
     fn collect(&mut self, lanes: &Lanes<'_>) -> Result<Vec<LaneShare>, RuntimeError> {
@@ -522,5 +535,20 @@ impl Loop<'_> {
             }
         }
         Ok(shares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_copy_is_flushed_once_in_a_round_of_turns() {
+        for shards in [1, 4, 63, 64, 65, 256, 1000] {
+            let all: Vec<usize> = (0..EPOCHS_PER_FLUSH).flat_map(|turn| of_turn(turn, shards)).collect();
+            assert!(all.into_iter().eq(0..shards), "{shards} shards");
+            let most = (0..EPOCHS_PER_FLUSH).map(|turn| of_turn(turn, shards).len()).max();
+            assert!(most <= Some(shards.div_ceil(EPOCHS_PER_FLUSH)), "{shards} shards");
+        }
     }
 }

@@ -147,7 +147,7 @@ fn open_backends(runtime: &mut Runtime, dir: &Path) -> Result<Arc<dyn BackendFac
     #[cfg(feature = "rocksdb")]
     {
         use crate::state::backend::rocksdb::{RocksFactory, RocksSettings};
-        let settings = RocksSettings::of_budget(runtime.config.budget().backend_bytes);
+        let settings = RocksSettings::of_budget(runtime.config.budget().backend_bytes, runtime.config.shards as usize);
         Ok(Arc::new(RocksFactory::new(dir, settings, runtime.faults.clone())))
     }
     #[cfg(not(feature = "rocksdb"))]

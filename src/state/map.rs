@@ -82,6 +82,10 @@ pub struct TypedMap<S> {
     applied: u64,
     /// Entries added since the last `maintain`.
     inserted: usize,
+    /// Bytes of the entries that were read or changed since [`TypedMap::take_touched`].
+    touched_bytes: usize,
+    /// Mean length of what was encoded last.
+    typical_len: usize,
     counters: MapCounters,
     observer: Option<Box<dyn MapObserver>>,
     /// Kept for their allocations.
@@ -114,6 +118,8 @@ impl<S> TypedMap<S> {
             dirty_bytes: 0,
             applied: 0,
             inserted: 0,
+            touched_bytes: 0,
+            typical_len: 0,
             counters: MapCounters::default(),
             observer: None,
             pending: Vec::new(),
@@ -156,6 +162,7 @@ impl<S> TypedMap<S> {
     pub fn get(&mut self, key: KeyRef<'_>, now: TimestampMs) -> Result<Option<(&S, TimestampMs)>, StateError> {
         let slot = self.locate(key)?;
         let entry = self.table.entry(slot);
+        self.touched_bytes += entry.bytes();
         let alive = entry.value.as_ref().filter(|_| !self.expired(entry.timestamp, now));
         Ok(alive.map(|value| (value, entry.timestamp)))
     }
@@ -233,6 +240,8 @@ impl<S> TypedMap<S> {
         let entry = self.table.entry_mut(slot);
         entry.value = before.value;
         entry.timestamp = before.timestamp;
+        self.weigh(slot);
+        let entry = self.table.entry_mut(slot);
         if entry.dirty && !before.dirty {
             entry.dirty = false;
             self.dirty_bytes -= entry.bytes();
@@ -318,9 +327,11 @@ impl<S> TypedMap<S> {
     /// When `out` has fewer sets than there are shards.
     pub fn encode_dirty(&mut self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
         let mut dirty = std::mem::take(&mut self.dirty);
-        let encoded = dirty.iter().try_for_each(|slot| self.encode_entry(*slot, epoch, out));
+        let lens = dirty.iter().map(|slot| self.encode_entry(*slot, epoch, out));
+        let encoded = lens.sum::<Result<usize, StateError>>();
         match encoded {
-            Ok(()) => {
+            Ok(len) => {
+                self.typical_len = len.checked_div(dirty.len()).unwrap_or(self.typical_len);
                 dirty.clear();
                 self.dirty_bytes = 0;
             }
@@ -331,7 +342,7 @@ impl<S> TypedMap<S> {
             }
         }
         self.dirty = dirty;
-        encoded
+        encoded.map(|_| ())
     }
 
     /// Epochs up to `epoch` have been applied to the backends of all shards: their entries may be evicted from now on.
@@ -357,10 +368,16 @@ impl<S> TypedMap<S> {
     }
 
     /// Estimate of the memory that the dirty entries take in the map: [`TypedMap::bytes`] without the others. What the map adds to each is
-    /// most of a small one. A value counts with its last encoded length.
+    /// most of a small one. A value counts with what its
+    /// codec says of it ([`Codec::weight`]), else with its last encoded length.
     #[must_use]
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_bytes
+    }
+
+    /// Bytes of the entries that were read or changed since the last call, each as often as it was: what records bring into memory.
+    pub fn take_touched(&mut self) -> usize {
+        std::mem::take(&mut self.touched_bytes)
     }
 
     /// Number of entries in memory, with those that are known to be absent.
@@ -392,7 +409,20 @@ impl<S> TypedMap<S> {
         Ok(slot)
     }
 
-    /// Notes a change: sets the entry's timestamp and its dirty mark.
+    /// Notes what an entry's value takes now, where its codec knows.
+    fn weigh(&mut self, slot: u32) {
+        let entry = self.table.entry(slot);
+        let Some(weight) = entry.value.as_ref().and_then(|value| self.codec.weight(value)) else {
+            return;
+        };
+        let (before, dirty) = (entry.bytes(), entry.dirty);
+        self.table.set_weight(slot, weight);
+        if dirty {
+            self.dirty_bytes = self.dirty_bytes - before + self.table.entry(slot).bytes();
+        }
+    }
+
+    /// Notes a change: sets the entry's timestamp, weight and dirty mark.
     fn changed(&mut self, slot: u32, was_present: bool, timestamp: TimestampMs) -> TimestampMs {
         let entry = self.table.entry_mut(slot);
         if was_present {
@@ -401,8 +431,14 @@ impl<S> TypedMap<S> {
             entry.timestamp = timestamp;
         }
         let timestamp = entry.timestamp;
-        let changed = was_present || entry.value.is_some();
-        if changed && !entry.dirty {
+        let is_present = entry.value.is_some();
+        if is_present && !was_present && self.typical_len > entry.weight as usize {
+            self.table.set_weight(slot, self.typical_len);
+        }
+        self.weigh(slot);
+        let entry = self.table.entry_mut(slot);
+        self.touched_bytes += entry.bytes();
+        if (was_present || is_present) && !entry.dirty {
             entry.dirty = true;
             self.dirty_bytes += entry.bytes();
             self.dirty.push(slot);
@@ -478,11 +514,12 @@ impl<S> TypedMap<S> {
         let entry = self.table.entry_mut(slot);
         entry.timestamp = timestamp;
         entry.value = Some(value);
-        self.table.set_encoded_len(slot, encoded.len());
+        self.table.set_weight(slot, encoded.len());
+        self.weigh(slot);
         Ok(())
     }
 
-    fn encode_entry(&mut self, slot: u32, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
+    fn encode_entry(&mut self, slot: u32, epoch: u64, out: &mut [ChangeSet]) -> Result<usize, StateError> {
         let entry = self.table.entry(slot);
         let mut encoded_len = 0;
         out[self.groups.shard_of(entry.group).0 as usize]
@@ -501,8 +538,9 @@ impl<S> TypedMap<S> {
         let entry = self.table.entry_mut(slot);
         entry.dirty = false;
         entry.pinned_until = epoch;
-        self.table.set_encoded_len(slot, encoded_len);
-        Ok(())
+        let known = entry.value.as_ref().and_then(|value| self.codec.weight(value));
+        self.table.set_weight(slot, known.unwrap_or(encoded_len));
+        Ok(encoded_len)
     }
 
     fn codec_error(&self, error: &crate::types::CodecError) -> StateError {

@@ -105,7 +105,7 @@ fn factory(kind: ImageKind) -> Result<Factory, String> {
             use crate::state::backend::rocksdb::{RocksFactory, RocksSettings};
             let dir = StateDir::fresh("look");
             std::fs::create_dir_all(&dir.0).map_err(text)?;
-            let factory = RocksFactory::new(&dir.0, RocksSettings::of_budget(1 << 20), Faults::none());
+            let factory = RocksFactory::new(&dir.0, RocksSettings::of_budget(1 << 20, 1), Faults::none());
             Ok((Box::new(factory), Some(dir)))
         }
         #[cfg(not(feature = "rocksdb"))]

@@ -27,6 +27,11 @@ pub trait Codec<T>: Send + Sync {
     fn decode(&self, bytes: &[u8]) -> Result<T, CodecError>;
     /// Name and version of the encoding, kept per state; a restore under another one is refused.
     fn schema(&self) -> String;
+    /// About how many bytes of memory `value` has on the heap, where that is known at once: asked after every change of a state, so that one
+    /// that grows counts in the memory budget as it grows. Without it a value counts with the length that it had when it was encoded last.
+    fn weight(&self, _value: &T) -> Option<usize> {
+        None
+    }
 }
 
 fn error(codec: &str, reason: impl ToString) -> CodecError {
@@ -117,6 +122,9 @@ impl Codec<String> for Utf8 {
     fn schema(&self) -> String {
         "utf8/1".to_owned()
     }
+    fn weight(&self, value: &String) -> Option<usize> {
+        Some(value.capacity())
+    }
 }
 
 /// Any bytes, as they are.
@@ -133,6 +141,9 @@ impl Codec<Vec<u8>> for Raw {
     }
     fn schema(&self) -> String {
         "raw/1".to_owned()
+    }
+    fn weight(&self, value: &Vec<u8>) -> Option<usize> {
+        Some(value.capacity())
     }
 }
 

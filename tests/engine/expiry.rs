@@ -108,7 +108,7 @@ fn copies_of(driver: &TestDriver) -> std::path::PathBuf {
 #[cfg(feature = "rocksdb")]
 fn on_disk(path: &std::path::Path) -> impl BackendFactory {
     use keyfold::state::backend::rocksdb::{RocksFactory, RocksSettings};
-    RocksFactory::new(path, RocksSettings::of_budget(8 << 20), Faults::none())
+    RocksFactory::new(path, RocksSettings::of_budget(8 << 20, 4), Faults::none())
 }
 
 /// Each round has keys that never come again; those of two rounds are alive at any moment.

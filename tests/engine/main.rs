@@ -11,6 +11,7 @@ mod group_faults;
 mod group_storm;
 mod invariants;
 mod lanes;
+mod large_state;
 mod last_per_epoch;
 mod metrics;
 mod operators;

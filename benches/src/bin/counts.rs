@@ -3,11 +3,11 @@ use anyhow::Result;
 use clap::Parser;
 use keyfold::checkpoint::DirectoryStore;
 use keyfold::config::Config;
-use keyfold::runtime::Runtime;
+use keyfold::runtime::{Runtime, allocator};
 use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::LongBe;
-use keyfold_benches::Meter;
+use keyfold_benches::{Meter, quantile};
 use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ fn main() -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let args = Args::parse();
+    allocator::give_large_blocks_back();
     let kafka = KafkaConfig::new(&args.brokers);
     let job = Job::new(&args.job);
     job.source("input", Box::new(KafkaSource::topic(&kafka, &args.input)), |_| Ok(()))
@@ -67,7 +68,7 @@ fn main() -> Result<()> {
         }
         false => Runtime::single(job.build()?, config, log, store),
     };
-    let (progress, stop) = (runtime.progress(), runtime.stop_handle());
+    let (progress, metrics, stop) = (runtime.progress(), runtime.metrics(), runtime.stop_handle());
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM])?;
     let on_signal = stop.clone();
     std::thread::spawn(move || signals.forever().for_each(|_| on_signal.stop()));
@@ -91,6 +92,7 @@ fn main() -> Result<()> {
         done.store(true, Ordering::SeqCst);
         result
     })?;
-    meter.tell(progress.committed());
+    let write_ms = quantile(&metrics.text(), r#"keyfold_epoch_seconds_bucket{phase="write""#, 0.999).map(|s| s * 1e3);
+    meter.end(progress.committed(), write_ms);
     Ok(())
 }

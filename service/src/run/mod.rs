@@ -23,7 +23,7 @@ use crate::console::Console;
 use crate::http::{HttpError, Server};
 use crate::observe::Observed;
 use crate::settings::{Mode, Settings};
-use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, open_files, store_log};
+use keyfold::runtime::{ExitCode, LogFactory, Runtime, RuntimeError, StopHandle, allocator, open_files, store_log};
 use keyfold::telemetry::Metrics;
 use keyfold::testing::Faults;
 use keyfold::topology::Topology;
@@ -81,6 +81,7 @@ pub fn run(job: RunnableJob, settings: &Settings, faults: Faults, console: &Cons
     let group = in_group(&job, settings.mode())?;
     let stop = StopHandle::default();
     stop_on_signals(&stop, console).map_err(RunError::Signals)?;
+    allocator::give_large_blocks_back();
     if let Err(error) = open_files::raise_limit() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }

@@ -12,8 +12,8 @@ pub(super) struct Entry<S> {
     /// Not evictable until this epoch has been applied.
     pub pinned_until: u64,
     pub hash: u32,
-    /// Length of the value when it was last encoded or decoded: the measure of its size.
-    pub encoded_len: u32,
+    /// The value's heap: what its codec says of it, else its length when it was last encoded or decoded.
+    pub weight: u32,
     pub group: KeyGroup,
     pub dirty: bool,
     /// Second chance: looked at since the clock's hand last passed.
@@ -29,7 +29,7 @@ impl<S> Entry<S> {
     pub fn bytes(&self) -> usize {
         // Box header and index slot are an estimate of what the allocator and the table add.
         const OVERHEAD: usize = 16 + 8;
-        std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.len() + self.encoded_len as usize
+        std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.len() + self.weight as usize
     }
 }
 
@@ -70,14 +70,14 @@ impl<S> Table<S> {
     }
 
     /// Adds an absent entry for a key that is not in the table.
-    pub fn insert(&mut self, key: KeyRef<'_>, encoded_len: u32) -> u32 {
+    pub fn insert(&mut self, key: KeyRef<'_>, weight: u32) -> u32 {
         let entry = Entry {
             key: key.bytes.into(),
             value: None,
             timestamp: 0,
             pinned_until: 0,
             hash: key.hash,
-            encoded_len,
+            weight,
             group: key.group,
             dirty: false,
             referenced: true,
@@ -115,13 +115,13 @@ impl<S> Table<S> {
             .expect("invariant: an indexed slot is taken")
     }
 
-    /// Notes the value's size, so that the table's stays right.
-    pub fn set_encoded_len(&mut self, slot: u32, len: usize) {
+    /// Notes the value's weight, so that the table's size stays right.
+    pub fn set_weight(&mut self, slot: u32, weight: usize) {
         let entry = self.slots[slot as usize]
             .as_mut()
             .expect("invariant: an indexed slot is taken");
         self.bytes -= entry.bytes();
-        entry.encoded_len = u32::try_from(len).unwrap_or(u32::MAX);
+        entry.weight = u32::try_from(weight).unwrap_or(u32::MAX);
         self.bytes += entry.bytes();
     }
 

@@ -320,6 +320,36 @@ fn a_value_that_does_not_encode_names_the_state_and_nothing_is_handed_over() {
     assert_eq!(out.iter().map(ChangeSet::len).sum::<usize>(), 3);
 }
 
+/// A value that grew between two barriers counted with the length that it had at the first: an epoch could take any amount of memory before
+/// it was closed.
+#[test]
+fn a_value_counts_with_what_it_takes_now() {
+    let rig = Rig::new(1 << 20);
+    let limits = MapLimits { bytes_max: 1 << 20 };
+    let codec = Arc::new(crate::types::codec::Raw);
+    let mut map = TypedMap::new(STATE, "texts/all", codec, groups(), rig.backends.clone(), limits);
+    for _ in 0..10 {
+        let add = |value: &mut Option<Vec<u8>>| value.get_or_insert_default().extend_from_slice(&[7; 1000]);
+        map.update(key(b"a"), 1, add).expect("update");
+    }
+    let grown = map.dirty_bytes();
+    assert!((10_000..20_000).contains(&grown), "{grown}");
+    assert_eq!(grown, map.bytes());
+    assert!(map.take_touched() > 50_000, "each change counts");
+    assert_eq!(map.take_touched(), 0);
+    let mut before = None;
+    map.update_keeping(key(b"a"), 1, &mut before, |value| *value = Some(vec![0; 100_000]))
+        .expect("update");
+    assert!(map.dirty_bytes() > 100_000);
+    map.restore(key(b"a"), before.expect("kept")).expect("restore");
+    // A copy has no room to spare.
+    let restored = map.bytes();
+    assert!((10_000..=grown).contains(&restored), "{restored}");
+    assert_eq!(map.dirty_bytes(), restored);
+    map.encode_dirty(1, &mut change_sets()).expect("encode");
+    assert_eq!((map.dirty_bytes(), map.bytes()), (0, restored));
+}
+
 /// Dirty entries counted with their encoded bytes alone. A small one takes several times that in the map: the mark at which an epoch is
 /// closed early came late, and the memory budget did not hold.
 #[test]

@@ -1,11 +1,13 @@
 //! Runs over a whole topic.
 use crate::load::Input;
 use crate::report::{Report, median};
-use crate::run::{Mode, Run, baseline, keyfold};
+use crate::run::{Mode, Run, baseline, keyfold, large};
 use crate::scene::Scene;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 const MILLION: u64 = 1_000_000;
+/// MiB that the program itself may take beside the budget.
+const OF_THE_PROGRAM: f64 = 51.0;
 
 /// (ii), Keyfold, (ii), Keyfold, (ii): medians. With 10 million keys a run of each, reported.
 pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
@@ -33,7 +35,7 @@ pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
         report.ratio(
             &format!("peak_rss_mb.{keys}"),
             peak,
-            Some((scene.args.memory_mib as f64 + 51.0, false)),
+            Some((scene.args.memory_mib as f64 + OF_THE_PROGRAM, false)),
         );
         report.runs(&format!("throughput.{keys}"), base.into_iter().chain(ours).collect());
     }
@@ -46,7 +48,11 @@ pub fn epoch_cost(scene: &mut Scene, report: &mut Report) -> Result<()> {
     for (keys, least) in [(10_000, 0.9), (MILLION, 0.75), (10 * MILLION, 0.75)] {
         let input = scene.input(Input::uniform(records, keys))?;
         let often = keyfold(scene, &input, records, Mode::USUAL)?;
-        let seldom = keyfold(scene, &input, records, Mode { epoch_ms: 30_000 })?;
+        let rare = Mode {
+            epoch_ms: 30_000,
+            ..Mode::USUAL
+        };
+        let seldom = keyfold(scene, &input, records, rare)?;
         let whole = |run: &Run| run.window.rate;
         report.ratio(
             &format!("epoch_cost.{keys}"),
@@ -71,5 +77,57 @@ pub fn skew(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let skewed = keyfold(scene, &input, records, Mode::USUAL)?;
     report.ratio("skew", skewed.window.rate / even.window.rate, Some((0.8, true)));
     report.runs("skew", vec![even, skewed]);
+    Ok(())
+}
+
+/// The most memory with 256 shards on one instance, each with a local copy of its own.
+pub fn partitions(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    const MANY: i32 = 256;
+    let records = scene.args.records;
+    let input = scene.input(Input {
+        partitions: MANY,
+        ..Input::uniform(records, MILLION)
+    })?;
+    let mode = Mode {
+        partitions: MANY,
+        group: true,
+        ..Mode::USUAL
+    };
+    let run = keyfold(scene, &input, records, mode)?;
+    report.ratio(
+        &format!("peak_rss_mb.{MANY}_partitions"),
+        run.window.peak_rss_mib,
+        Some((scene.args.memory_mib as f64 + OF_THE_PROGRAM, false)),
+    );
+    report.runs("partitions", vec![run]);
+    Ok(())
+}
+
+/// How long epochs wait for the disk while compaction is at work on it: with many keys, and more epochs than usual, so that there is a p99.9.
+pub fn write_phase(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    let records = scene.args.records;
+    let input = scene.input(Input::uniform(records, 10 * MILLION))?;
+    let mode = Mode {
+        epoch_ms: 50,
+        ..Mode::USUAL
+    };
+    let run = keyfold(scene, &input, records, mode)?;
+    report.ratio("write_p999_ms", run.write_p999_ms.context("no epochs")?, None);
+    report.runs("write_phase", vec![run]);
+    Ok(())
+}
+
+/// The most memory where each key has a state of kilobytes, or of a megabyte: together a gibibyte.
+pub fn large_states(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    for state_bytes in [4 << 10, 64 << 10, 1 << 20] {
+        let keys = (1 << 30) / state_bytes;
+        let run = large(scene, state_bytes, keys, keys * 2)?;
+        report.ratio(
+            &format!("peak_rss_mb.states_of_{state_bytes}"),
+            run.window.peak_rss_mib,
+            Some((scene.args.memory_mib as f64 + OF_THE_PROGRAM, false)),
+        );
+        report.runs(&format!("states_of_{state_bytes}"), vec![run]);
+    }
     Ok(())
 }

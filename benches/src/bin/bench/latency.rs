@@ -67,7 +67,11 @@ pub fn tell(
 pub fn measured(scene: &mut Scene, epoch_ms: u64) -> Result<Vec<u64>> {
     let (input, output) = (scene.topic("input")?, scene.topic("output")?);
     let dir = format!("latency-{epoch_ms}");
-    let (mut job, mut samples) = start(scene, counts(scene, &input, &output, &dir, Mode { epoch_ms })?)?;
+    let mode = Mode {
+        epoch_ms,
+        ..Mode::USUAL
+    };
+    let (mut job, mut samples) = start(scene, counts(scene, &input, &output, &dir, mode)?)?;
     samples.next().context("the job has ended")?;
     let brokers = scene.broker.bootstrap();
     let found = std::thread::scope(|scope| {

@@ -23,6 +23,7 @@ pub struct Input {
     pub first_of_100: Option<u64>,
     /// Every key once, in order, in place of keys by chance.
     pub each_once: bool,
+    pub partitions: i32,
 }
 
 impl Input {
@@ -32,13 +33,14 @@ impl Input {
             keys,
             first_of_100: None,
             each_once: false,
+            partitions: PARTITIONS,
         }
     }
 }
 
 /// The partition that Java clients choose.
-fn partition(key: &[u8]) -> i32 {
-    ((murmur2(key) & 0x7fff_ffff) % PARTITIONS as u32) as i32
+fn partition(key: &[u8], partitions: i32) -> i32 {
+    ((murmur2(key) & 0x7fff_ffff) % partitions as u32) as i32
 }
 
 /// Produces an input, and waits until the broker has it.
@@ -83,7 +85,7 @@ fn key_of(rng: &mut Rng, input: &Input) -> [u8; 8] {
     let first = rng.below(100) < percent;
     loop {
         let key = rng.below(input.keys).to_be_bytes();
-        if (partition(&key) == 0) == first {
+        if (partition(&key, input.partitions) == 0) == first {
             return key;
         }
     }

@@ -30,6 +30,12 @@ enum Case {
     EpochCost,
     /// Most records in one partition.
     Skew,
+    /// Memory with 256 partitions on one instance.
+    Partitions,
+    /// Memory with states of up to a megabyte a key.
+    LargeStates,
+    /// What compaction makes an epoch wait for the disk.
+    WritePhase,
     /// From SIGKILL to the first committed output, on the same disk.
     Restart,
     /// From producing to a read_committed receipt.
@@ -78,6 +84,15 @@ fn measure(args: &Args) -> Result<()> {
     }
     if wanted(Case::Skew) {
         cases::skew(&mut scene, &mut report)?;
+    }
+    if wanted(Case::Partitions) {
+        cases::partitions(&mut scene, &mut report)?;
+    }
+    if wanted(Case::LargeStates) {
+        cases::large_states(&mut scene, &mut report)?;
+    }
+    if wanted(Case::WritePhase) {
+        cases::write_phase(&mut scene, &mut report)?;
     }
     if wanted(Case::Restart) {
         restart::restart(&mut scene, &mut report)?;

@@ -42,9 +42,14 @@ impl Scene {
 
     /// A topic of its own, empty.
     pub fn topic(&mut self, name: &str) -> Result<String> {
+        self.topic_of(name, PARTITIONS)
+    }
+
+    /// The same with so many partitions.
+    pub fn topic_of(&mut self, name: &str, partitions: i32) -> Result<String> {
         self.topics += 1;
         let topic = format!("{name}-{}", self.topics);
-        self.broker.create_topic(&topic, PARTITIONS, &[])?;
+        self.broker.create_topic(&topic, partitions, &[])?;
         Ok(topic)
     }
 
@@ -57,7 +62,7 @@ impl Scene {
         for (_, topic) in std::mem::take(&mut self.inputs) {
             self.forget(&topic)?;
         }
-        let topic = self.topic("input")?;
+        let topic = self.topic_of("input", input.partitions)?;
         eprintln!("bench: producing {input:?} into {topic}");
         fill(&self.broker.bootstrap(), &topic, &input)?;
         self.inputs.push((input, topic.clone()));

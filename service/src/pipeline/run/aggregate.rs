@@ -114,6 +114,10 @@ impl Codec<Totals> for TotalsCodec {
         }
     }
 
+    fn weight(&self, totals: &Totals) -> Option<usize> {
+        Some(totals.0.iter().map(Accumulator::weight).sum())
+    }
+
     /// Names each aggregate, what it computes and how it is kept: a job whose aggregates have changed is refused with the difference.
     fn schema(&self) -> String {
         let each = |(name, call): &(String, Aggregate)| {

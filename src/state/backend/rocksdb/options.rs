@@ -13,18 +13,34 @@ pub struct RocksSettings {
     pub write_buffer_bytes: usize,
     /// Table files that each database keeps open; -1 for all of them.
     pub open_files_max: i32,
+    /// Databases that share the memtables' part.
+    pub shards: usize,
 }
 
 impl RocksSettings {
     /// Splits a budget: a quarter for memtables (each epoch is written once, reads come back), the rest for blocks.
     #[must_use]
-    pub fn of_budget(bytes: usize) -> RocksSettings {
+    pub fn of_budget(bytes: usize, shards: usize) -> RocksSettings {
         let write_buffer_bytes = bytes / 4;
         RocksSettings {
             block_cache_bytes: bytes - write_buffer_bytes,
             write_buffer_bytes,
             open_files_max: -1,
+            shards: shards.max(1),
         }
+    }
+}
+
+impl RocksSettings {
+    /// A memtable of one database. There may be two: one that is written to, and one that is flushed; writes wait for a third.
+    fn memtable_bytes(&self) -> usize {
+        let fair = self.write_buffer_bytes / self.shards;
+        let one = fair.max(MEMTABLE_BYTES_OF_MANY).min(self.write_buffer_bytes / 2);
+        one.clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
+    }
+
+    fn arena_bytes(&self) -> usize {
+        (self.write_buffer_bytes / self.shards / 8).clamp(ARENA_BYTES_MIN, ARENA_BYTES_MAX)
     }
 }
 
@@ -38,6 +54,11 @@ pub(super) struct Shared {
 /// Bounds of one memtable: smaller ones make level 0 too fine, larger ones make a flush, and so the tail after a crash, too long.
 const MEMTABLE_BYTES_MIN: usize = 64 << 10;
 const MEMTABLE_BYTES_MAX: usize = 64 << 20;
+/// With many shards one may still fill so much while most of them do little: the write-buffer manager bounds their sum.
+const MEMTABLE_BYTES_OF_MANY: usize = 1 << 20;
+/// Bounds of what a memtable takes from the allocator at a time. The first entry takes that much, in every shard.
+const ARENA_BYTES_MIN: usize = 8 << 10;
+const ARENA_BYTES_MAX: usize = 1 << 20;
 
 impl Shared {
     pub fn new(settings: RocksSettings) -> Self {
@@ -60,9 +81,8 @@ impl Shared {
         options.create_if_missing(true);
         options.set_paranoid_checks(true);
         options.set_write_buffer_manager(&self.write_buffers);
-        options.set_write_buffer_size(
-            (self.settings.write_buffer_bytes / 2).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
-        );
+        options.set_write_buffer_size(self.settings.memtable_bytes());
+        options.set_arena_block_size(self.settings.arena_bytes());
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_compression_type(DBCompressionType::Lz4);
         options.set_max_background_jobs(2);

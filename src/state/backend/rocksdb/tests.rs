@@ -10,6 +10,7 @@ fn factory(dir: &Path, faults: Faults) -> RocksFactory {
         block_cache_bytes: 1 << 20,
         write_buffer_bytes: 128 << 10,
         open_files_max: -1,
+        shards: 1,
     };
     RocksFactory::new(dir, settings, faults)
 }
@@ -162,7 +163,7 @@ fn ep_4_broken_on_purpose_a_kill_between_the_two_writes_loses_a_section() {
 fn ep_4_entries_without_an_applied_row_are_damage() {
     let dir = tempfile::tempdir().expect("dir");
     let shard_dir = dir.path().join("shard-0");
-    let db = DB::open(&Shared::new(RocksSettings::of_budget(1 << 20)).options(), &shard_dir).expect("open");
+    let db = DB::open(&Shared::new(RocksSettings::of_budget(1 << 20, 1)).options(), &shard_dir).expect("open");
     db.put(b"\0\0\0\x01a\0\x01", b"v").expect("put");
     drop(db);
     let opened = factory(dir.path(), Faults::none()).open(Shard(0));
@@ -279,4 +280,20 @@ fn a_batch_that_is_being_applied_is_read_whole_or_not_at_all() {
             assert!(out.iter().all(|value| *value == out[0]), "half a batch");
         }
     });
+}
+
+/// Each memtable took a block of a megabyte for its first entry: 256 shards in one process took a quarter of a gigabyte before they held
+/// anything.
+#[test]
+fn many_copies_with_little_in_each_keep_to_the_budget() {
+    const SHARDS: u32 = 64;
+    let dir = tempfile::tempdir().expect("dir");
+    let settings = RocksSettings::of_budget(32 << 20, SHARDS as usize);
+    let factory = RocksFactory::new(dir.path(), settings, Faults::none());
+    let copies: Vec<_> = (0..SHARDS).map(|s| factory.open(Shard(s)).expect("open")).collect();
+    for copy in &copies {
+        conformance::apply(&**copy, &["a=1"], 1).expect("apply");
+    }
+    let memtables: u64 = copies.iter().filter_map(|c| c.sizes()).map(|s| s.memtables_bytes).sum();
+    assert!(memtables < settings.write_buffer_bytes as u64, "{memtables}");
 }

@@ -104,6 +104,7 @@ impl Running {
             committed,
             cpu_seconds: cpu_of(pid)?.as_secs_f64(),
             peak_rss: peak_rss_of(pid)?,
+            write_p999_ms: None,
         })
     }
 

@@ -74,6 +74,7 @@ fn peer(scene: &mut Scene, report: &mut Report, input: &Input, peer: &Peer) -> R
     let broker = scene.broker_cpu()?.saturating_sub(before);
     running.kill()?;
     let run = Run {
+        write_p999_ms: None,
         name: peer.name(),
         window: window(&samples, scene.args.skip, input.records).context("too few commits for a window")?,
         broker_cpu_per_million: broker.as_secs_f64() / (input.records as f64 / 1e6),
@@ -116,6 +117,7 @@ mod tests {
             committed,
             cpu_seconds: seconds,
             peak_rss: committed << 20,
+            write_p999_ms: None,
         };
         let samples = [sample(10.0, 20), sample(20.0, 40), sample(30.0, 60), sample(40.0, 61)];
         let found = window(&samples, 10, 61).expect("a window");
