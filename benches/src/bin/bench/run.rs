@@ -163,7 +163,7 @@ fn to_the_end(scene: &Scene, name: &str, command: Command, (records, skip): (u64
 /// One line about a run.
 pub fn line(run: &Run) -> String {
     format!(
-        "{:<28} {:>9.0} records/s {:>6.2} CPU-s/million {:>6.0} MiB peak (broker {:.2} CPU-s/million){}",
+        "{:<42} {:>9.0} records/s {:>6.2} CPU-s/million {:>6.0} MiB peak (broker {:.2} CPU-s/million){}",
         run.name,
         run.window.rate,
         run.window.cpu_per_million,

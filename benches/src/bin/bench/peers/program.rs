@@ -60,7 +60,8 @@ impl Running {
         let jars = repo_root().join(".peers").join(folder);
         let mut command = Command::new("java");
         command
-            .args([peer.heap, "-XX:+ExitOnOutOfMemoryError"])
+            .args(peer.jvm)
+            .arg("-XX:+ExitOnOutOfMemoryError")
             // As Flink's own configuration has it.
             .args(["--add-opens=java.base/java.util=ALL-UNNAMED"])
             .args(["--add-opens=java.base/java.lang=ALL-UNNAMED"])
@@ -82,7 +83,12 @@ impl Running {
         BufReader::new(out).read_line(&mut version)?;
         report.peer(
             &peer.name(),
-            format!("{}, {}, {}", version.trim(), peer.heap, peer.settings().join(", ")),
+            format!(
+                "{}, {}, {}",
+                version.trim(),
+                peer.jvm.join(", "),
+                peer.settings().join(", ")
+            ),
         );
         Ok(running)
     }

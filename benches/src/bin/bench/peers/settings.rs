@@ -19,7 +19,8 @@ pub struct Peer {
     pub what: &'static str,
     /// Between commits or checkpoints.
     pub interval_ms: u64,
-    pub heap: &'static str,
+    /// What the JVM is told.
+    pub jvm: &'static [&'static str],
     settings: &'static [&'static str],
 }
 
@@ -53,7 +54,7 @@ impl Peer {
             program: Program::KafkaStreams,
             what,
             interval_ms,
-            heap: "-Xmx512m",
+            jvm: &["-Xmx512m"],
             settings,
         }
     }
@@ -63,13 +64,13 @@ impl Peer {
             program: Program::Flink,
             what,
             interval_ms,
-            heap: "-Xmx512m",
+            jvm: &["-Xmx512m"],
             settings,
         }
     }
 
-    pub const fn heap(self, heap: &'static str) -> Peer {
-        Peer { heap, ..self }
+    pub const fn jvm(self, jvm: &'static [&'static str]) -> Peer {
+        Peer { jvm, ..self }
     }
 
     /// Of a row.
@@ -111,11 +112,16 @@ impl Peer {
 pub const KAFKA_STREAMS_USUAL: Peer = Peer::kafka_streams("RocksDB", 1_000, &[]);
 pub const FLINK_USUAL: Peer = Peer::flink("RocksDB", 1_000, &["state.backend.type=rocksdb"]);
 
-/// Others with which they are quicker: a commit each 10 s, state on the heap.
+const LARGE: &[&str] = &["-Xmx1g"];
+const PARALLEL: &[&str] = &["-Xmx512m", "-XX:+UseParallelGC"];
+
+/// Others with which they may be quicker: another collector than the JVM's default, a commit each 10 s, state on the heap.
 pub const THEIR_BEST: &[Peer] = &[
+    Peer::kafka_streams("RocksDB, parallel GC", 1_000, &[]).jvm(PARALLEL),
+    Peer::flink("RocksDB, parallel GC", 1_000, &["state.backend.type=rocksdb"]).jvm(PARALLEL),
     Peer::kafka_streams("RocksDB", 10_000, &["producer.transaction.timeout.ms=60000"]),
-    Peer::kafka_streams("in memory", 1_000, &[IN_MEMORY]).heap("-Xmx1g"),
+    Peer::kafka_streams("in memory", 1_000, &[IN_MEMORY]).jvm(LARGE),
     Peer::flink("RocksDB", 10_000, &["state.backend.type=rocksdb"]),
-    Peer::flink("on the heap", 1_000, &["state.backend.type=hashmap"]).heap("-Xmx1g"),
-    Peer::flink("on the heap", 10_000, &["state.backend.type=hashmap"]).heap("-Xmx1g"),
+    Peer::flink("on the heap", 1_000, &["state.backend.type=hashmap"]).jvm(LARGE),
+    Peer::flink("on the heap", 10_000, &["state.backend.type=hashmap"]).jvm(LARGE),
 ];
