@@ -110,3 +110,32 @@ fn a_start_that_waits_for_its_brokers_has_metrics_and_says_what_for() {
         assert_eq!(status.code(), Some(0), "{}", program.log());
     }
 }
+
+/// A topic that is not there is a matter of settings, not of waiting: exit 13, and what to do. Nothing is made in its place.
+#[test]
+fn a_topic_that_is_not_there_ends_the_start_with_the_way_out() {
+    let broker = keyfold_e2e::Broker::shared();
+    let there = broker.fresh_topic("there", 1).expect("topic");
+    for (source, sink, missing) in [
+        ("no-such-source", there.as_str(), "no-such-source"),
+        (&there, "no-such-sink", "no-such-sink"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("pipeline.yaml");
+        let text = format!(
+            "job: away\nsources: {{ orders: {{ connector: kafka, topic: {source}, value: string }} }}\n\
+             sinks: {{ totals: {{ connector: kafka, topic: {sink}, value: json }} }}\n"
+        );
+        std::fs::write(&path, text).expect("written");
+        let output = Command::new(env!("CARGO_BIN_EXE_keyfold"))
+            .args(["run", "--kafka-brokers", &broker.bootstrap(), "--http-listen", "off"])
+            .arg(&path)
+            .env("KEYFOLD_STATE_DIR", dir.path().join("state"))
+            .env("KEYFOLD_CHECKPOINT_DIR", dir.path().join("checkpoints"))
+            .output()
+            .expect("run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(13), "{said}");
+        assert!(said.contains(missing) && said.contains("create it"), "{said}");
+    }
+}

@@ -33,6 +33,40 @@ impl<T> Clone for KeyedStream<T> {
     }
 }
 
+impl<T: Clone + Send + 'static> KeyedStream<Option<T>> {
+    /// As [`KeyedStream::reduce`], of items that may be none, as tombstones are: none deletes the value of its key, and goes on as none.
+    ///
+    /// ```
+    /// # use keyfold::topology::Job;
+    /// # use keyfold::types::codec::Raw;
+    /// # fn build(customers: Box<dyn keyfold::source::Source>, out: keyfold::sink::LogTarget) {
+    /// let job = Job::new("customers");
+    /// job.source("customers", customers, |record| Ok(record.value.map(<[u8]>::to_vec)))
+    ///     .key_by_record_key("by-customer")
+    ///     .reduce_or_delete("latest", Raw, |_, new| new)
+    ///     .to_with("sink", out, |latest, _, output| {
+    ///         output.value.clone_from(latest);
+    ///         Ok(())
+    ///     });
+    /// # }
+    /// ```
+    pub fn reduce_or_delete(
+        &self,
+        id: &str,
+        codec: impl Codec<T> + 'static,
+        f: impl Fn(T, T) -> T + Send + Sync + 'static,
+    ) -> KeyedStream<Option<T>> {
+        let f: crate::operator::keyed::Update<Option<T>, T, Option<T>> = Arc::new(move |value, item| {
+            *value = match (value.take(), item) {
+                (Some(old), Some(new)) => Some(f(old, new)),
+                (_, item) => item,
+            };
+            value.clone()
+        });
+        self.aggregate(id, Arc::new(codec), move || Updater::Sure(f.clone()))
+    }
+}
+
 impl<T: Clone + Send + 'static> KeyedStream<T> {
     fn next<U: Clone + 'static>(&self, id: &str, expand: Expand<T, U>) -> KeyedStream<U> {
         self.job.add_step(id, false);
@@ -119,7 +153,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         self.aggregate(id, Arc::new(codec), move || Updater::Careful(f.clone()))
     }
 
-    /// Combines the items of each key two by two; emits the value after every record.
+    /// Combines the items of each key two by two; emits the value after every record. See [`KeyedStream::reduce_or_delete`] for tombstones.
     pub fn reduce(
         &self,
         id: &str,

@@ -310,6 +310,65 @@ fn tombstones_and_empty_values_are_told_apart() {
     assert_eq!(texts(&run(&mut driver, records)), ["k=a", "k=a0", "k=a0-"]);
 }
 
+/// A tombstone deletes: the key's value is gone, from the local copies and after a restore too, and what comes next begins anew.
+#[test]
+fn a_tombstone_deletes_what_was_reduced() {
+    let mut driver = driver(|broker| {
+        let job = Job::new("latest");
+        job.source("items", broker.source("in"), |r| Ok(r.value.map(<[u8]>::to_vec)))
+            .key_by_record_key("by-key")
+            .reduce_or_delete("latest", Raw, |old, new| [old, new].concat())
+            .to_with("sink", broker.target("out"), |latest, _, output| {
+                output.value.clone_from(latest);
+                Ok(())
+            });
+        job.build()
+    });
+    let records = [
+        record("k", "a"),
+        record("k", "b"),
+        record("k", "").tombstone(),
+        record("l", "c"),
+    ];
+    let outputs = run(&mut driver, records);
+    let values = |outputs: &[TestRecord]| {
+        let of = |r: &TestRecord| (r.key_text(), r.value.clone().map(String::from_utf8));
+        let mut all: Vec<_> = outputs.iter().map(of).collect();
+        all.sort_by_key(|(key, _)| key.clone());
+        all
+    };
+    let some = |key: &str, value: &str| (key.to_owned(), Some(Ok(value.to_owned())));
+    let none = ("k".to_owned(), None);
+    assert_eq!(
+        values(&outputs),
+        [some("k", "a"), some("k", "ab"), none.clone(), some("l", "c")]
+    );
+    for lost in [false, true] {
+        let state = driver.state("latest", "value", &Raw).expect("read");
+        assert_eq!(
+            state.keys().collect::<Vec<_>>(),
+            [b"l"],
+            "deleted, and not kept as empty"
+        );
+        driver.kill();
+        if lost {
+            driver.lose_copies();
+        }
+        driver.restart().expect("starts");
+        pipe(
+            &driver,
+            [
+                record("k", "d"),
+                record("k", "").tombstone(),
+                record("k", "").tombstone(),
+            ],
+        );
+        driver.barrier().expect("an epoch");
+        let outputs = driver.outputs("out");
+        assert_eq!(values(&outputs), [some("k", "d"), none.clone(), none.clone()]);
+    }
+}
+
 #[test]
 fn an_aggregates_output_carries_the_largest_timestamp_that_its_key_has_seen() {
     let mut driver = driver(sums);

@@ -1,11 +1,12 @@
 //! More than fits in memory, a log that does not commit, at-least-once, and sinks behind the outbox.
 use crate::support::{driver, pipe, record, sorted, sums, texts};
+use keyfold::checkpoint::store::StoreErrorKind;
 use keyfold::config::Guarantee;
 use keyfold::sink::{LogErrorKind, OutboxSink, SinkError};
 use keyfold::testing::{Call, Fault, MemoryBroker, TestDriver};
 use keyfold::topology::{Job, Topology, TopologyError};
 use keyfold::types::codec::{LongBe, Utf8};
-use keyfold::types::{OutputRef, Sequence, Shard};
+use keyfold::types::{Clock, OutputRef, Sequence, Shard};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -96,6 +97,50 @@ fn a_log_that_does_not_commit_holds_the_sources_back_and_loses_nothing() {
     }
     let held = read(&driver);
     assert!(held < RECORDS as i64, "all of it was read while nothing was committed");
+    driver.barrier().expect("epochs");
+    let totals = totals(&driver);
+    assert_eq!(totals.len(), RECORDS);
+    assert!(totals.values().all(|t| *t == [1]));
+}
+
+/// Row 31: a checkpoint store takes nothing for as long as it likes. The epoch waits as it is, at most 10 s from try to try; the sources stand still
+/// when what waits has reached the limits, and nothing is lost.
+#[test]
+fn row_31_a_store_that_takes_nothing_holds_the_sources_back_and_loses_nothing() {
+    const RECORDS: usize = 60_000;
+    let mut driver = driver(counts);
+    driver.configure(|c| c.memory_bytes = 4 << 20);
+    driver.start().expect("starts");
+    let tries = |d: &TestDriver| d.metrics().expect("runs").retries("write");
+    driver.store().fail_next_puts(u32::MAX, StoreErrorKind::Retriable);
+    pipe(
+        &driver,
+        (0..RECORDS).map(|k| record(&format!("a-rather-long-key-that-takes-room-{k}"), "")),
+    );
+    driver.clock().advance(Duration::from_secs(1));
+    let read = |d: &TestDriver| (0..4).map(|p| d.broker().read_position("in", p)).sum::<i64>();
+    while tries(&driver) < 50 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (begun, tried) = (driver.clock().elapsed(), tries(&driver));
+    let (held, commits) = (read(&driver), driver.broker().records("out").len());
+    while tries(&driver) < tried + 50 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (waited, more) = (driver.clock().elapsed() - begun, tries(&driver) - tried);
+    let longest = Duration::from_millis(12_500).saturating_mul(u32::try_from(more).expect("few") + 1);
+    assert!(waited <= longest, "{waited:?} for {more} tries");
+    assert!(
+        held < RECORDS as i64 && read(&driver) == held,
+        "{held}, then {}",
+        read(&driver)
+    );
+    assert_eq!(
+        (driver.broker().records("out").len(), commits),
+        (0, 0),
+        "nothing is out before it is durable"
+    );
+    driver.store().fail_next_puts(0, StoreErrorKind::Retriable);
     driver.barrier().expect("epochs");
     let totals = totals(&driver);
     assert_eq!(totals.len(), RECORDS);

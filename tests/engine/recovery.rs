@@ -294,6 +294,36 @@ fn a_missing_or_damaged_object_stops_the_job_and_is_named() {
     }
 }
 
+/// Rows 28 and 29: an object is gone for good. The message says how to begin again without it, and that works: with empty state, at the start
+/// positions, and above every sequence of the former life.
+#[test]
+fn row_29_a_job_that_has_lost_an_object_for_good_begins_again_when_it_is_told_to() {
+    for lost in [false, true] {
+        let mut bench = Bench::new("");
+        bench.start().expect("starts");
+        (1..4).for_each(|v| bench.epoch(v).expect("an epoch"));
+        bench.driver.stop().expect("ends");
+        bench.driver.lose_copies();
+        let (last, _) = pointed(&bench);
+        match lost {
+            true => bench.driver.store().delete(&last).expect("there"),
+            false => assert!(bench.driver.store().truncate(&last, 10)),
+        }
+        let way_out = ["delete the offsets of the whole group", "accept_lost_pointers"];
+        assert_cannot_go_on(bench.driver.start(), &[&[last.name()], &way_out[..]].concat());
+        bench.driver.configure(|c| c.accept_lost_pointers = true);
+        assert_cannot_go_on(bench.driver.start(), &[last.name()]);
+        bench.driver.broker().lose_offsets(SUMS);
+        let written = bench.driver.broker().records("out").len();
+        bench.start().expect("begins again");
+        bench.barrier().expect("an epoch");
+        assert_eq!(bench.driver.broker().records("out").len(), 2 * written);
+        bench.driver.configure(|c| c.accept_lost_pointers = false);
+        bench.restart().expect("goes on");
+        bench.epoch(4).expect("an epoch");
+    }
+}
+
 /// Row 32: the put went through, and its answer was lost.
 #[test]
 fn a_put_whose_answer_was_lost_is_recognised() {

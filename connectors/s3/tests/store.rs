@@ -244,3 +244,31 @@ fn a_start_is_refused_for_settings_and_tried_again_for_outages() {
     config.endpoint = Some("http://127.0.0.1:1".to_owned());
     assert_eq!(refused(S3Store::open(config)).kind(), StoreErrorKind::Retriable);
 }
+
+/// B44: uploads in parts that failed left their parts behind, which nobody lists and everybody pays for.
+#[test]
+fn uploads_that_fail_leave_no_parts_behind() {
+    let server = Server::start();
+    let mut config = server.config();
+    config.part_bytes = 5 << 20;
+    let store = S3Store::open(config).expect("open");
+    let bytes = vec![7u8; 11 << 20];
+    server.seen();
+    const UPLOADS: usize = 20;
+    for _ in 0..UPLOADS {
+        server.next_at(Method::PUT, "partNumber=2", Fault::Answer(403, "AccessDenied"));
+        let failed = store.put_new(&object("big"), &[&bytes]).expect_err("told to fail");
+        assert_eq!(failed.kind(), StoreErrorKind::Retriable, "{failed}");
+    }
+    let seen = server.seen();
+    let count = |what: &str| {
+        seen.iter()
+            .filter(|r| r.starts_with(what) && r.contains("upload"))
+            .count()
+    };
+    assert_eq!(
+        (count("POST"), count("DELETE")),
+        (UPLOADS, UPLOADS),
+        "each that began was given up: {seen:?}"
+    );
+}

@@ -25,7 +25,8 @@ pub enum BaseError {
     /// The bytes are not those that were written.
     #[error(
         "{path} of a base is damaged: {reason}; bring it back from a copy of the checkpoint store, do not delete it: the committed state \
-         needs it"
+         needs it. To begin again without it, with empty state at the start positions, delete the offsets of the whole group and start with \
+         accept_lost_pointers"
     )]
     Damaged {
         /// The object's path.

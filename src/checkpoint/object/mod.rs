@@ -147,7 +147,8 @@ pub enum FormatError {
     /// The object was damaged after it was written.
     #[error(
         "epoch object {path} is damaged: {reason}; bring it back from a copy of the checkpoint store, do not delete it: \
-         the committed state needs it"
+         the committed state needs it. To begin again without it, with empty state at the start positions, delete the offsets of the whole group and start with \
+         accept_lost_pointers"
     )]
     Damaged {
         /// The object's path.

@@ -1,6 +1,7 @@
 //! A store in a directory, local or on a network filesystem that honours fsync.
 use super::path::TMP_MARK;
 use super::{Aged, ObjectPath, Store, StoreError, StoreFile, sys};
+mod links;
 mod walk;
 use crate::testing::faults::Faults;
 use parking_lot::Mutex;
@@ -122,8 +123,11 @@ impl DirectoryStore {
         }
     }
 
-    fn full(&self, path: &ObjectPath) -> PathBuf {
-        self.root.join(path.as_str())
+    /// Where an object or a folder lies.
+    fn full(&self, path: &ObjectPath) -> Result<PathBuf, StoreError> {
+        let full = self.root.join(path.as_str());
+        links::refuse(&self.root, &full)?;
+        Ok(full)
     }
 
     fn sync(&self, dir: &Path) -> Result<(), StoreError> {
@@ -289,7 +293,7 @@ fn read_store_file(file: &Path) -> Result<u64, StoreError> {
 
 impl Store for DirectoryStore {
     fn put_new(&self, path: &ObjectPath, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         // What is written below an empty mount point, or into another store in its place, nobody finds again.
         self.there()?;
         match self.create(&full, parts) {
@@ -303,7 +307,7 @@ impl Store for DirectoryStore {
     }
 
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         let mut bytes = Vec::new();
         let mut file = open_read(&full).map_err(|e| self.missing(classify(&full, "open", &e)))?;
         file.read_to_end(&mut bytes).map_err(|e| classify(&full, "read", &e))?;
@@ -311,7 +315,7 @@ impl Store for DirectoryStore {
     }
 
     fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         let file = open_read(&full).map_err(|e| self.missing(classify(&full, "open", &e)))?;
         let size = file.metadata().map_err(|e| classify(&full, "look at", &e))?.len();
         let len = len.min(size.saturating_sub(offset));
@@ -322,7 +326,7 @@ impl Store for DirectoryStore {
     }
 
     fn size(&self, path: &ObjectPath) -> Result<u64, StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         let found = std::fs::symlink_metadata(&full).map_err(|e| self.missing(classify(&full, "look at", &e)))?;
         if found.is_file() {
             return Ok(found.len());
@@ -334,7 +338,7 @@ impl Store for DirectoryStore {
     }
 
     fn list(&self, prefix: &ObjectPath) -> Result<Vec<(ObjectPath, u64)>, StoreError> {
-        let full = self.full(prefix);
+        let full = self.full(prefix)?;
         self.there()?;
         let entries = match std::fs::read_dir(&full) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -358,17 +362,17 @@ impl Store for DirectoryStore {
 
     fn list_aged(&self, folder: &ObjectPath, after: Option<&ObjectPath>, max: usize) -> Result<Vec<Aged>, StoreError> {
         self.there()?;
-        walk::page(&self.full(folder), folder, after, max)
+        walk::page(&self.full(folder)?, folder, after, max)
     }
 
     fn modified_ms(&self, path: &ObjectPath) -> Result<i64, StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         let found = std::fs::symlink_metadata(&full).map_err(|e| self.missing(classify(&full, "look at", &e)))?;
         walk::modified_ms(&full, &found)
     }
 
     fn delete(&self, path: &ObjectPath) -> Result<(), StoreError> {
-        let full = self.full(path);
+        let full = self.full(path)?;
         // Another store in the place of one that is away may hold objects of the same names.
         self.there()?;
         std::fs::remove_file(&full).map_err(|e| self.missing(classify(&full, "remove", &e)))?;

@@ -107,7 +107,8 @@ pub enum StoreError {
     },
     /// There is no such object.
     #[error(
-        "{path} does not exist; bring it back from a copy of the checkpoint store, or point the job at the store that has it"
+        "{path} does not exist; bring it back from a copy of the checkpoint store, or point the job at the store that has it. To begin again \
+         without it, with empty state at the start positions, delete the offsets of the whole group and start with accept_lost_pointers"
     )]
     NotFound {
         /// The object's path.

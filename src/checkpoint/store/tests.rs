@@ -115,6 +115,25 @@ fn ep_1_a_put_that_failed_between_its_steps_is_done_by_the_next_try() {
     }
 }
 
+/// B44: writes that failed left their files behind, so that a store grew by each. A hundred of each kind leave nothing but what was asked for.
+#[test]
+fn a_hundred_writes_that_fail_leave_nothing_behind() {
+    let dir = tempfile::tempdir().expect("dir");
+    for n in 0..100 {
+        for point in ["object_staged", "object_renamed"] {
+            let store = directory(dir.path(), &format!("{point}=error"));
+            let object = path(&["jobs", "j", "s", "epochs", &format!("{n}")]);
+            assert!(store.put_new(&object, &[&[7; 1000]]).is_err());
+        }
+    }
+    let names = walk(dir.path());
+    assert_eq!(
+        names.len(),
+        101,
+        "one object each, which the second failure had made, and store.json: {names:?}"
+    );
+}
+
 #[test]
 fn unfinished_writes_foreign_names_and_folders_are_not_listed() {
     let dir = tempfile::tempdir().expect("dir");
@@ -148,6 +167,73 @@ fn a_link_in_the_place_of_an_object_is_not_followed() {
         "a link with our bytes behind it is not ours"
     );
     assert_eq!(store.list(&folder).expect("list").len(), 1);
+}
+
+/// Row 60: a link was planted in the place of a folder, here of every folder between the root and an object in turn. Objects were written to
+/// where it led, and a collection would have removed what lay there.
+#[test]
+fn row_60_a_link_in_the_place_of_a_folder_is_not_followed() {
+    let parts = ["jobs", "j", "s", "epochs"];
+    for depth in 1..=parts.len() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (root, elsewhere) = (dir.path().join("store"), dir.path().join("elsewhere"));
+        let store = directory(&root, "");
+        let folder = path(&parts);
+        let one = folder.join("one").expect("valid");
+        store.put_new(&one, &[b"abc"]).expect("put");
+        let place = parts[..depth].iter().fold(root.clone(), |at, part| at.join(part));
+        fs::rename(&place, &elsewhere).expect("moved");
+        std::os::unix::fs::symlink(&elsewhere, &place).expect("link");
+        let two = folder.join("two").expect("valid");
+        let told = [
+            store.get(&one).map(drop),
+            store.get_range(&one, 0, 1).map(drop),
+            store.size(&one).map(drop),
+            store.put_new(&two, &[b"abc"]),
+            directory(&root, "").put_new(&two, &[b"abc"]),
+            store.delete(&one),
+            store.list(&folder).map(drop),
+            store.list_aged(&folder, None, 10).map(drop),
+        ];
+        for (n, told) in told.into_iter().enumerate() {
+            let error = told.expect_err("a link");
+            assert_eq!(
+                error.kind(),
+                StoreErrorKind::Fatal,
+                "call {n} at depth {depth}: {error}"
+            );
+            assert!(error.to_string().contains("is a link"), "{error}");
+        }
+        assert_eq!(walk(&elsewhere).len(), 1, "nothing was written or removed there");
+    }
+}
+
+/// B44, of processes that were killed: what they had staged stayed for ever. A listing of a collection removes what is a day older than the newest
+/// object beside it, and nothing else.
+#[test]
+fn what_a_killed_process_has_staged_is_removed_after_a_day() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = directory(dir.path(), "");
+    let folder = path(&["jobs", "j", "s", "epochs"]);
+    let one = folder.join("one").expect("valid");
+    store.put_new(&one, &[b"abc"]).expect("put");
+    let real = dir.path().join(folder.as_str());
+    let staged = |name: &str, hours: u64| {
+        let file = fs::File::create(real.join(name)).expect("made");
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
+        file.set_modified(then).expect("set");
+    };
+    staged("two.tmp-0000000000000001", 30);
+    staged("two.tmp-0000000000000002", 20);
+    staged("Foreign", 30);
+    let listed = store.list_aged(&folder, None, 10).expect("lists");
+    assert_eq!(listed.iter().map(|aged| aged.path.clone()).collect::<Vec<_>>(), [one]);
+    let mut left: Vec<_> = fs::read_dir(&real)
+        .expect("lists")
+        .map(|e| e.expect("entry").file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["Foreign", "one", "two.tmp-0000000000000002"]);
 }
 
 #[test]

@@ -97,6 +97,9 @@ struct Arguments {
     /// The fold of this value never ends, as of a user's function that hangs.
     #[arg(long, hide = true)]
     hang_at_value: Option<i64>,
+    /// The memory budget.
+    #[arg(long)]
+    memory_mib: Option<usize>,
     /// `name=value` for librdkafka's producer.
     #[arg(long)]
     producer_property: Vec<String>,
@@ -196,6 +199,9 @@ fn config(arguments: &Arguments) -> Config {
     config.stall_after = Duration::from_millis(arguments.stall_after_ms);
     config.chain_objects_max = arguments.chain_objects;
     config.grace = Duration::from_millis(arguments.grace_ms);
+    if let Some(mib) = arguments.memory_mib {
+        config.memory_bytes = mib << 20;
+    }
     if arguments.at_least_once {
         config.guarantee = Guarantee::AtLeastOnce;
     }

@@ -8,6 +8,7 @@ mod disk;
 mod disks;
 mod group;
 mod kills;
+mod large;
 mod limits;
 mod offsets;
 mod oracle;
