@@ -38,7 +38,7 @@ pub struct KafkaConfig {
 const PREFETCH_BYTES: usize = 64 << 20;
 /// Outputs that wait in a producer, where neither the user nor a memory budget says. Less makes `send` wait earlier, more only costs memory.
 const OUTPUT_QUEUE_BYTES: usize = 64 << 20;
-/// The smallest read-ahead of a lane, in KiB.
+/// The smallest read-ahead of a partition, in KiB.
 const PREFETCH_KIB_MIN: usize = 16;
 /// Largest batch that a producer makes unless a topic takes less: librdkafka's default.
 const BATCH_BYTES: usize = 1_000_000;
@@ -75,7 +75,7 @@ const REFUSED: [(&str, &str); 50] = [
     ),
     (
         "queued.max.messages.kbytes",
-        "it is computed from the setting `prefetch_bytes` and the number of lanes",
+        "it is computed from the setting `prefetch_bytes` and the number of partitions",
     ),
     ("group.id", "the group is named after job and stage"),
     ("group.instance.id", "the group's members are named after the instance"),
@@ -292,22 +292,20 @@ impl KafkaConfig {
         set.and_then(|v| v.trim().parse().ok()).unwrap_or(BATCH_BYTES)
     }
 
-    /// What the client is told to keep in a queue at most, in its own unit. The partitions of a lane share its queue, so it is divided by lanes,
-    /// not by partitions: with hundreds of them each fetch would be of a few records. Half of the read-ahead: the client holds a fetch to the
-    /// same number of bytes (rd_kafka_conf_finalize), and one may be on its way while the queue is full.
-    fn prefetch_kib(&self, lanes: usize) -> usize {
-        (self.prefetch_bytes / 2 / 1024 / lanes.max(1)).max(PREFETCH_KIB_MIN)
+    /// What the client is told to keep in a queue at most, in its own unit.
+    fn prefetch_kib(&self, partitions: usize) -> usize {
+        (self.prefetch_bytes / 1024 / partitions.max(1)).max(PREFETCH_KIB_MIN)
     }
 
-    /// What the client keeps in the queue of one of `lanes`: it multiplies by 1000 (rd_kafka_new), and compares each partition's limit with the
-    /// queue that it is forwarded to (rd_kafka_q_size).
-    pub(crate) fn lane_queue_bytes(&self, lanes: usize) -> u64 {
-        self.prefetch_kib(lanes) as u64 * 1000
+    /// What the client keeps in one lane's queue when `partitions` are read: it multiplies by 1000 (rd_kafka_new), and compares each
+    /// partition's limit with the queue that it is forwarded to.
+    pub(crate) fn lane_queue_bytes(&self, partitions: usize) -> u64 {
+        self.prefetch_kib(partitions) as u64 * 1000
     }
 
-    /// For reading on `lanes` lanes.
-    pub(crate) fn source_properties(&self, group: &str, lanes: usize) -> Vec<(String, String)> {
-        let kib = self.prefetch_kib(lanes);
+    /// For reading `partitions` partitions.
+    pub(crate) fn source_properties(&self, group: &str, partitions: usize) -> Vec<(String, String)> {
+        let kib = self.prefetch_kib(partitions);
         let broken = self.faults.broken("EP-11");
         let mut properties = self.consumer_properties(&[("fetch.queue.backoff.ms", "10".into())], group);
         put(

@@ -221,7 +221,7 @@ impl Source for KafkaSource {
             return Err(SourceError::Fatal(self.context(&reason)));
         }
         self.asking = None;
-        let mut properties = self.config.source_properties(&self.group, lanes.len());
+        let mut properties = self.config.source_properties(&self.group, count);
         properties.push(("statistics.interval.ms".to_owned(), STATISTICS_MS.to_owned()));
         let client = Arc::new(Client::new(Kind::Consumer, &properties).map_err(|f| cannot_make(&f))?);
         let failed = |f: Failure| source_error(&self.context("open the partitions"), &f);
@@ -244,7 +244,7 @@ impl Source for KafkaSource {
         }
         // Only now: what is fetched must find its lane's queue.
         client.assign(Some(&assignment)).map_err(failed)?;
-        let lane_bytes = self.config.lane_queue_bytes(lanes.len());
+        let lane_bytes = self.config.lane_queue_bytes(count);
         self.figures = Some(Figures::new(&self.topic, lanes, lane_bytes, client.clone()));
         self.reading = Some(client);
         Ok(readers)

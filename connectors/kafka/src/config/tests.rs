@@ -88,7 +88,7 @@ fn a_source_reads_committed_records_and_never_jumps_unless_the_test_breaks_it() 
         ("enable.partition.eof", "true"),
         ("check.crcs", "true"),
         ("fetch.queue.backoff.ms", "10"),
-        ("queued.max.messages.kbytes", "512"),
+        ("queued.max.messages.kbytes", "1024"),
         ("group.id", "g"),
     ] {
         assert_eq!(value(&properties, name), Some(want), "{name}");
