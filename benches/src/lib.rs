@@ -5,5 +5,5 @@ mod meter;
 mod usage;
 
 pub use histogram::quantile;
-pub use meter::{Meter, Sample, Window};
+pub use meter::{At, Meter, Sample, Window};
 pub use usage::{cpu_of, cpu_of_self, peak_rss_of, peak_rss_of_self};

@@ -17,12 +17,27 @@ pub struct Sample {
     /// At the end, of a job with epochs: what 999 of 1000 took at most to be durable, in milliseconds.
     #[serde(default)]
     pub write_p999_ms: Option<f64>,
+    /// What it was doing.
+    #[serde(default)]
+    pub at: At,
+}
+
+/// What a job does before records flow, and then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum At {
+    /// Brokers and store are looked for, and the former instance is ended.
+    #[default]
+    Starting,
+    /// Local state is brought up to what is committed.
+    Restoring,
+    /// Records flow, or may.
+    Processing,
 }
 
 /// Takes samples. One line of JSON each, on standard output.
 pub struct Meter {
     began: Instant,
-    last: Option<u64>,
+    last: Option<(u64, At)>,
 }
 
 impl Default for Meter {
@@ -36,26 +51,27 @@ impl Default for Meter {
 
 impl Meter {
     /// Writes a sample, when there is something new.
-    pub fn tell(&mut self, committed: u64) {
-        if self.last == Some(committed) {
+    pub fn tell(&mut self, committed: u64, at: At) {
+        if self.last == Some((committed, at)) {
             return;
         }
-        self.last = Some(committed);
-        self.write(committed, None);
+        self.last = Some((committed, at));
+        self.write(committed, at, None);
     }
 
     /// Writes the last sample.
     pub fn end(&self, committed: u64, write_p999_ms: Option<f64>) {
-        self.write(committed, write_p999_ms);
+        self.write(committed, At::Processing, write_p999_ms);
     }
 
-    fn write(&self, committed: u64, write_p999_ms: Option<f64>) {
+    fn write(&self, committed: u64, at: At, write_p999_ms: Option<f64>) {
         let sample = Sample {
             seconds: self.began.elapsed().as_secs_f64(),
             committed,
             cpu_seconds: cpu_of_self().as_secs_f64(),
             peak_rss: peak_rss_of_self(),
             write_p999_ms,
+            at,
         };
         // Numbers always have a text.
         println!("{}", serde_json::to_string(&sample).unwrap_or_default());
@@ -103,6 +119,7 @@ mod tests {
             cpu_seconds,
             peak_rss: 3 << 20,
             write_p999_ms: None,
+            at: At::Processing,
         };
         let samples = [
             sample(1.0, 0, 0.5),

@@ -1,7 +1,7 @@
 //! Baseline (ii): consumes and produces the same records with the same calls of librdkafka, the same settings and a transaction each
 //! second, and does nothing in between. Arguments: BROKERS INPUT OUTPUT RECORDS EPOCH_MS.
 #![allow(unsafe_code)]
-use keyfold_benches::Meter;
+use keyfold_benches::{At, Meter};
 use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
@@ -144,7 +144,7 @@ fn main() {
         let (mut meter, mut committed, mut read) = (Meter::default(), 0u64, 0u64);
         let mut next = [0i64; PARTITIONS as usize];
         let mut messages = [null_mut::<sys::rd_kafka_message_t>(); BATCH];
-        meter.tell(0);
+        meter.tell(0, At::Processing);
         ok(sys::rd_kafka_begin_transaction(producer));
         let mut began = Instant::now();
         while committed < records {
@@ -171,7 +171,7 @@ fn main() {
                 sys::rd_kafka_consumer_group_metadata_destroy(group);
                 ok(sys::rd_kafka_commit_transaction(producer, -1));
                 committed = read;
-                meter.tell(committed);
+                meter.tell(committed, At::Processing);
                 ok(sys::rd_kafka_begin_transaction(producer));
                 began = Instant::now();
             }

@@ -3,11 +3,11 @@ use anyhow::Result;
 use clap::Parser;
 use keyfold::checkpoint::DirectoryStore;
 use keyfold::config::Config;
-use keyfold::runtime::{Runtime, allocator};
+use keyfold::runtime::{Phase, Runtime, allocator};
 use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::LongBe;
-use keyfold_benches::{Meter, quantile};
+use keyfold_benches::{At, Meter, quantile};
 use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,7 +80,12 @@ fn main() -> Result<()> {
             let meter = told;
             while !done.load(Ordering::SeqCst) {
                 let committed = progress.committed();
-                meter.tell(committed);
+                let at = match progress.phase() {
+                    Phase::Restoring => At::Restoring,
+                    Phase::Processing | Phase::Stopped => At::Processing,
+                    Phase::Starting | Phase::Spare => At::Starting,
+                };
+                meter.tell(committed, at);
                 // A stop cuts the last epoch at once; the baseline does not wait for its second, either.
                 if progress.read() >= args.records {
                     stop.stop();

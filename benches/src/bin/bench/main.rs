@@ -15,6 +15,7 @@ mod load;
 mod peers;
 mod report;
 mod restart;
+mod restore;
 mod run;
 mod scene;
 
@@ -38,6 +39,8 @@ enum Case {
     WritePhase,
     /// From SIGKILL to the first committed output, on the same disk.
     Restart,
+    /// State onto an empty disk, against a copy of the same bytes.
+    Restore,
     /// From producing to a read_committed receipt.
     Latency,
 }
@@ -96,6 +99,9 @@ fn measure(args: &Args) -> Result<()> {
     }
     if wanted(Case::Restart) {
         restart::restart(&mut scene, &mut report)?;
+    }
+    if wanted(Case::Restore) {
+        restore::restore(&mut scene, &mut report)?;
     }
     if wanted(Case::Latency) {
         latency::latency(&mut scene, &mut report)?;

@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::run::spawn;
 use crate::scene::Scene;
 use anyhow::{Context, Result, bail, ensure};
-use keyfold_benches::{Sample, cpu_of, peak_rss_of};
+use keyfold_benches::{At, Sample, cpu_of, peak_rss_of};
 use keyfold_e2e::guard::repo_root;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -111,6 +111,7 @@ impl Running {
             cpu_seconds: cpu_of(pid)?.as_secs_f64(),
             peak_rss: peak_rss_of(pid)?,
             write_p999_ms: None,
+            at: At::Processing,
         })
     }
 

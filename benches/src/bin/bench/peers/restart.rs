@@ -20,7 +20,7 @@ const TRANSACTIONAL: &[&str] = &[
 /// Every key is in the state, and there is more to read.
 pub fn restart(scene: &mut Scene, report: &mut Report) -> Result<()> {
     fetch()?;
-    let (input, keys) = fill(scene)?;
+    let (input, keys) = fill(scene, 1)?;
     for (disk, key) in [(Disk::Same, "restart_s"), (Disk::Wiped, "wiped_restart_s")] {
         let took = keyfold(scene, &input, keys, disk)?;
         tell(report, "Keyfold", key, disk, keys, took);

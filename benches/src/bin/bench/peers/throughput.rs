@@ -109,6 +109,7 @@ fn checked(scene: &Scene, report: &mut Report, input: &Input, output: &str, run:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keyfold_benches::At;
 
     #[test]
     fn the_commit_of_the_last_records_is_left_out() {
@@ -118,6 +119,7 @@ mod tests {
             cpu_seconds: seconds,
             peak_rss: committed << 20,
             write_p999_ms: None,
+            at: At::Processing,
         };
         let samples = [sample(10.0, 20), sample(20.0, 40), sample(30.0, 60), sample(40.0, 61)];
         let found = window(&samples, 10, 61).expect("a window");
