@@ -15,6 +15,7 @@ use crate::types::{Codec, KeyGroups, Shard, TimestampMs};
 use std::sync::Arc;
 use table::Table;
 
+mod entry_key;
 mod table;
 #[cfg(test)]
 mod tests;

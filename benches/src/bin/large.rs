@@ -9,7 +9,7 @@ use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::{LongBe, Raw};
 use keyfold::types::{OutputRef, Sequence, Shard};
-use keyfold_benches::{Meter, quantile};
+use keyfold_benches::{At, Meter, quantile};
 use keyfold_datagen::{DatagenConfig, DatagenSource, Shape, SplitMix64};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn main() -> Result<()> {
     let mut meter = Meter::default();
     let all = args.records / u64::from(PARTITIONS) * u64::from(PARTITIONS);
     while !thread.is_finished() && progress.committed() < all {
-        meter.tell(progress.committed());
+        meter.tell(progress.committed(), At::Processing);
         std::thread::sleep(Duration::from_millis(10));
     }
     stop.stop();

@@ -1,12 +1,13 @@
 //! The entries of a map: a slab indexed by hash, with their sizes and the clock that picks what to evict.
 use super::super::KeyRef;
+use super::entry_key::EntryKey;
 use crate::types::hash::spread;
 use crate::types::{KeyGroup, TimestampMs};
 use hashbrown::HashTable;
 
 /// One key of the state as it is now; value None means absent.
 pub(super) struct Entry<S> {
-    pub key: Box<[u8]>,
+    pub key: EntryKey,
     pub value: Option<S>,
     pub timestamp: TimestampMs,
     /// Not evictable until this epoch has been applied.
@@ -27,9 +28,9 @@ impl<S> Entry<S> {
 
     /// Estimate of the memory that the entry takes.
     pub fn bytes(&self) -> usize {
-        // Box header and index slot are an estimate of what the allocator and the table add.
-        const OVERHEAD: usize = 16 + 8;
-        std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.len() + self.weight as usize
+        // An estimate of what the index adds.
+        const OVERHEAD: usize = 8;
+        std::mem::size_of::<Option<Entry<S>>>() + OVERHEAD + self.key.heap_bytes() + self.weight as usize
     }
 }
 

@@ -83,6 +83,9 @@ impl Shared {
         options.set_write_buffer_manager(&self.write_buffers);
         options.set_write_buffer_size(self.settings.memtable_bytes());
         options.set_arena_block_size(self.settings.arena_bytes());
+        // A key that was never there is not looked for in the memtable's list: ten bits a key, of some hundred bytes.
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(0.015);
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_compression_type(DBCompressionType::Lz4);
         options.set_max_background_jobs(2);
