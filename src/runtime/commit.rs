@@ -272,7 +272,9 @@ impl CommitDriver {
             }
             self.faults
                 .at(if genesis { "pre_genesis_commit" } else { "post_manifest" })?;
-            if self.publish(&durable)? == Published::TooOld {
+            // While the store was away the base has become older, and another instance may have collected it.
+            let late = self.upkeep.names_too_late(sections, &durable.written, &self.now());
+            if late || self.publish(&durable)? == Published::TooOld {
                 tracing::warn!(epoch = %id, "too much time has passed since it was written: it is written again before it is published");
                 self.patience.metrics.rewritten();
                 outputs = durable.outputs;

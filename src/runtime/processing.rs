@@ -392,11 +392,14 @@ impl Loop<'_> {
             let stopping = runtime.stop.asked() || (self.until)();
             self.driver.tend(self.kind)?;
             let due_now = stopping || clock.elapsed() >= due || self.over_mark();
-            if due_now && !self.chain_is_full(clock.as_ref()) {
+            // One more section does no harm, and a stop, or whoever the shards go to, does not wait for a base.
+            if stopping || due_now && !self.chain_is_full(clock.as_ref()) {
                 self.epoch(runtime, lanes)?;
                 due = clock.elapsed() + self.until_next();
                 // Last: who waits for it may move the clock to the next one.
                 runtime.progress.add_barrier();
+            } else if due_now {
+                self.recommit(runtime)?;
             }
             if stopping && !runtime.stop.asked() {
                 return Ok(());
@@ -492,11 +495,19 @@ impl Loop<'_> {
             metrics.epoch_phase(EpochPhase::Encode, encode);
             self.driver.commit(epoch)?;
             self.flush_in_turn()?;
-        } else if self.driver.since_commit() >= self.recommit && !runtime.faults.broken("EP-10") {
-            self.driver.recommit()?;
+        } else {
+            self.recommit(runtime)?;
         }
         self.applied.store(self.epoch, Ordering::Release);
         self.in_flight(&[]);
+        Ok(())
+    }
+
+    /// Offsets do not expire while nothing is committed for long (EP-10).
+    fn recommit(&mut self, runtime: &Runtime) -> Result<(), RuntimeError> {
+        if self.driver.since_commit() >= self.recommit && !runtime.faults.broken("EP-10") {
+            self.driver.recommit()?;
+        }
         Ok(())
     }
 

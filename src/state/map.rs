@@ -369,8 +369,7 @@ impl<S> TypedMap<S> {
     }
 
     /// Estimate of the memory that the dirty entries take in the map: [`TypedMap::bytes`] without the others. What the map adds to each is
-    /// most of a small one. A value counts with what its
-    /// codec says of it ([`Codec::weight`]), else with its last encoded length.
+    /// most of a small one. A value counts with what its codec says of it ([`Codec::weight`]), else with its last encoded length.
     #[must_use]
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_bytes
@@ -412,10 +411,15 @@ impl<S> TypedMap<S> {
 
     /// Notes what an entry's value takes now, where its codec knows.
     fn weigh(&mut self, slot: u32) {
+        let value = self.table.entry(slot).value.as_ref();
+        if let Some(weight) = value.and_then(|value| self.codec.weight(value)) {
+            self.set_weight(slot, weight);
+        }
+    }
+
+    /// Sets what an entry's value takes. What is dirty counts with it.
+    fn set_weight(&mut self, slot: u32, weight: usize) {
         let entry = self.table.entry(slot);
-        let Some(weight) = entry.value.as_ref().and_then(|value| self.codec.weight(value)) else {
-            return;
-        };
         let (before, dirty) = (entry.bytes(), entry.dirty);
         self.table.set_weight(slot, weight);
         if dirty {
@@ -434,7 +438,7 @@ impl<S> TypedMap<S> {
         let timestamp = entry.timestamp;
         let is_present = entry.value.is_some();
         if is_present && !was_present && self.typical_len > entry.weight as usize {
-            self.table.set_weight(slot, self.typical_len);
+            self.set_weight(slot, self.typical_len);
         }
         self.weigh(slot);
         let entry = self.table.entry_mut(slot);

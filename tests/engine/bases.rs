@@ -284,6 +284,50 @@ fn a_chain_that_is_far_too_long_takes_no_epoch_until_there_is_a_base() {
     bench.judge().expect("exactly once");
 }
 
+/// Told to stop while no epoch is taken, it ended with 0 and without its last epoch.
+#[test]
+fn a_stop_while_a_chain_is_full_commits_the_last_epoch() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let go = dir.path().join("go");
+    let mut bench = bench(2, false);
+    bench.driver.with_faults(&format!("base_imaged=wait:{}", go.display()));
+    bench.start().expect("starts");
+    let begin = Instant::now();
+    while bench.driver.metrics().expect("runs").retries("chain") == 0 {
+        bench.add(1);
+        bench.driver.clock().advance(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(begin.elapsed() < LONG, "it grows on");
+    }
+    bench.add(2);
+    let begin = Instant::now();
+    let left = |bench: &Bench| {
+        let progress = bench.driver.progress().expect("runs");
+        progress.read() - progress.committed()
+    };
+    while left(&bench) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(begin.elapsed() < LONG, "nothing was read");
+    }
+    let answered = bench.driver.broker().records("out").len();
+    std::thread::scope(|scope| {
+        // The thread that makes the base may be waited for at the end.
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            std::fs::write(&go, "").expect("written");
+        });
+        bench.driver.stop().expect("stops in order");
+    });
+    assert!(
+        bench.driver.broker().records("out").len() > answered,
+        "the last epoch was not committed"
+    );
+    bench.driver.with_faults("");
+    bench.start().expect("starts");
+    bench.epoch(3).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
 /// A base takes longer than a third of the grace by the store's clock: what it consists of may be garbage to a collector, so it is given up.
 #[test]
 fn ep_9_a_base_that_takes_too_long_is_given_up() {

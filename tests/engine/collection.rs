@@ -1,6 +1,6 @@
 //! Collection with the whole engine around it (EP-9).
 use crate::support::{Bench, Outcome, assert_protects};
-use keyfold::checkpoint::store::{Layout, Store};
+use keyfold::checkpoint::store::{Layout, Store, StoreErrorKind};
 use std::time::{Duration, Instant};
 
 const GRACE: Duration = Duration::from_secs(48);
@@ -90,6 +90,43 @@ fn ep_9_an_epoch_that_waited_for_too_long_is_written_again_before_it_is_publishe
         bench.start()?;
         bench.epoch(8)?;
         bench.judge()
+    });
+}
+
+/// A base is made and named by the next epoch, whose object cannot be written for longer than the grace: the store is away for this instance
+/// alone, and another one has collected the base meanwhile, rightly.
+#[test]
+fn ep_9_an_epoch_that_could_not_be_written_for_long_names_no_base_from_before() {
+    assert_protects("EP-9", |faults| {
+        let mut bench = bench(faults);
+        bench.start()?;
+        let layout = Layout::new("sums", "orders").expect("valid");
+        let writes = |bench: &Bench| bench.driver.metrics().map_or(0, |m| m.retries("write"));
+        // Whether a base waits to be named when the store goes away is a matter of threads: until it was so.
+        for _ in 0..20 {
+            epochs(&mut bench, 6)?;
+            std::thread::sleep(Duration::from_millis(100));
+            bench.driver.store().fail_next_puts(u32::MAX, StoreErrorKind::Retriable);
+            let (tried, begin) = (writes(&bench), Instant::now());
+            bench.add(7);
+            while writes(&bench) == tried {
+                bench.driver.clock().advance(Duration::from_secs(1));
+                std::thread::sleep(Duration::from_millis(1));
+                if begin.elapsed() > Duration::from_secs(60) {
+                    return Err("nothing is written".into());
+                }
+            }
+            bench.driver.clock().advance(GRACE * 2);
+            bench.driver.store().advance(GRACE * 2);
+            bench.driver.store().fail_next_puts(0, StoreErrorKind::Retriable);
+            bench.barrier()?;
+            if bench.driver.metrics().expect("runs").rewritten_count() > 0 {
+                bench.judge()?;
+                assert!(!bench.driver.store().list(&layout.epochs()).expect("lists").is_empty());
+                return Ok(());
+            }
+        }
+        Err("an old base was named".into())
     });
 }
 

@@ -1,7 +1,7 @@
 //! When a shard needs a new base, when its chain is too long to grow, and how old what is written may be when it is named (EP-9).
 //!
-//! Everything that is written and not committed yet is young: a base is named within a third of the grace of its beginning, and an epoch is
-//! published within a third of its being written. So what a commit makes reachable is at most two thirds of the grace old, or was reachable
+//! Everything that is written and not committed yet is young: a base is named within a third of the grace of its beginning, by an object that is
+//! written by then, and an epoch is published within a third of its being written. So what a commit makes reachable is at most two thirds of the grace old, or was reachable
 //! before, and collection takes nothing that is younger than the whole.
 use std::time::Duration;
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// A partition without a pointer: its shard may have state all the same, and its pointer may come back.
-    #[error("{topic}-{partition} has no pointer of this stage, and what it would lead to is not known")]
+    #[error(
+        "{topic}-{partition} has no pointer of this stage, and what it would lead to is not known: it gets one with its first commit, or restore its committed offset"
+    )]
     NoPointer {
         /// The topic.
         topic: String,

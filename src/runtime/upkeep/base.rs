@@ -25,7 +25,7 @@ const SLICE: Duration = Duration::from_millis(20);
 pub(super) enum NoBase {
     #[error("nobody needs it any more")]
     Cancelled,
-    #[error("it was not complete within a third of the grace")]
+    #[error("it was not complete within a third of checkpoint_grace: raise that, or use a faster store")]
     TooLate,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -66,7 +66,7 @@ impl BaseTask {
 
     fn make(&mut self) -> Result<Pending, NoBase> {
         let until = self.patience.clock.elapsed() + third(self.grace);
-        let begun_ms = store_clock::now_ms(self.store.as_ref(), &self.layout)?;
+        let begun_ms = self.store_now(until)?;
         let image = self.image()?;
         self.faults.at("base_imaged")?;
         let known = self.known();
@@ -90,7 +90,7 @@ impl BaseTask {
         let bytes = manifest.encode().map_err(NoBase::Other)?;
         self.put(&self.layout.base_manifest(id), &bytes, until)?;
         self.faults.at("base_manifest_put")?;
-        let now_ms = store_clock::now_ms(self.store.as_ref(), &self.layout)?;
+        let now_ms = self.store_now(until)?;
         // EP-9: what took longer may be garbage by now, if another clock is ahead of ours.
         if !is_young(now_ms.saturating_sub(begun_ms), self.grace) && !self.faults.broken("EP-9") {
             return Err(NoBase::TooLate);
@@ -204,10 +204,21 @@ impl BaseTask {
     }
 
     fn put(&self, path: &ObjectPath, bytes: &[u8], until: Duration) -> Result<(), NoBase> {
+        self.tried(until, || self.store.put_new(path, &[bytes]))?;
+        self.patience.metrics.base_written(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn store_now(&self, until: Duration) -> Result<i64, NoBase> {
+        self.tried(until, || store_clock::now_ms(self.store.as_ref(), &self.layout))
+    }
+
+    /// Calls the store again and again, as long as there is time for it.
+    fn tried<T>(&self, until: Duration, call: impl Fn() -> Result<T, StoreError>) -> Result<T, NoBase> {
         let mut wait = FIRST;
         loop {
-            match self.store.put_new(path, &[bytes]) {
-                Ok(()) => break,
+            match call() {
+                Ok(done) => return Ok(done),
                 Err(e) if e.kind() != StoreErrorKind::Retriable => return Err(e.into()),
                 Err(why) => {
                     tracing::warn!(step = "base", backoff_ms = wait.as_millis() as u64, %why, "trying again");
@@ -222,7 +233,5 @@ impl BaseTask {
             }
             wait = (wait * 2).min(LONGEST);
         }
-        self.patience.metrics.base_written(bytes.len() as u64);
-        Ok(())
     }
 }

@@ -108,6 +108,15 @@ impl Chains {
         })
     }
 
+    /// Whether a section names a base for the first time, and too late: what is past its time may be garbage (EP-9).
+    pub fn names_too_late(&self, section: &Section, now: Duration) -> bool {
+        let (Some(named), Some(chain)) = (section.base, self.shards.get(&section.shard)) else {
+            return false;
+        };
+        let pending = chain.pending.filter(|pending| pending.link.id == named.base.id);
+        chain.base.is_none_or(|base| base.id != named.base.id) && pending.is_none_or(|pending| now > pending.until)
+    }
+
     /// A section was committed; true when it is the first to name its base.
     pub fn adopt(&mut self, section: &Section, link: &Link) -> bool {
         let chain = self.shards.entry(section.shard).or_insert_with(|| ShardChain {

@@ -1,4 +1,4 @@
-//! Collects garbage: one round at a time, on a thread beside the driver (EP-9, docs/adr/0016).
+//! Collects garbage: one round at a time, on a thread beside the driver (EP-9, docs/adr/0017).
 use crate::checkpoint::pin;
 use crate::checkpoint::pointer::Pointer;
 use crate::checkpoint::protocol::{Fate, Identity, Seen, Unread, every_pointer, fate, mark_holds};

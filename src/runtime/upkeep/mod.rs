@@ -10,14 +10,14 @@ use self::base::{BaseTask, NoBase};
 use self::chains::{Chains, Digests, Pending};
 use self::collect::{Collector, Done, Held};
 use super::backoff::Patience;
-use super::commit::CommitDriver;
+use super::commit::{CommitDriver, Written};
 use super::error::RuntimeError;
 use crate::checkpoint::chain::ShardState;
 use crate::checkpoint::object::{Based, EncodedObject, Section};
 use crate::checkpoint::protocol::ChainLimits;
 use crate::checkpoint::reach::Reach;
 use crate::config::Config;
-use crate::state::{Backend, ImageKind};
+use crate::state::{Backend, ImageKind, StateError};
 use crate::testing::faults::Crash;
 use crate::types::Shard;
 use parking_lot::Mutex;
@@ -98,6 +98,14 @@ impl Upkeep {
             .based(shard, name, if self.broken { Duration::ZERO } else { now })
     }
 
+    /// Whether an object that took so long to be written, by either of this machine's clocks, names a base that is too old by now (EP-9).
+    pub fn names_too_late(&self, sections: &[Section], begun: &Written, now: &Written) -> bool {
+        let passed = now.elapsed.saturating_sub(begun.elapsed);
+        let wall = Duration::from_millis(now.wall_ms.saturating_sub(begun.wall_ms).unsigned_abs());
+        let now = begun.elapsed + passed.max(wall);
+        !self.broken && sections.iter().any(|section| self.chains.names_too_late(section, now))
+    }
+
     /// Sections were committed.
     pub fn adopt(&mut self, sections: &[Section], object: &EncodedObject, patience: &Patience) {
         self.grown = true;
@@ -119,8 +127,9 @@ impl Upkeep {
     pub fn full(&self) -> Option<String> {
         let (shard, chain) = self.chains.full()?;
         Some(format!(
-            "{} epochs with {} bytes lie behind the base of shard {shard}, four times what should be, and no new base gets done: epochs wait \
-             for it, see the warnings about bases",
+            "{} epochs with {} bytes lie behind the base of shard {shard}, four times what should be, and no new base is done yet: epochs wait \
+             for it. If there are warnings about bases, they say why; else the store is slow for this rate: a longer epoch_interval or a larger \
+             chain_objects_max makes fewer bases",
             chain.objects, chain.bytes
         ))
     }
@@ -136,11 +145,12 @@ impl Upkeep {
             cancelled.store(true, Ordering::SeqCst);
         }
         self.collector = None;
-        self.next_round = None;
         self.chains.clear();
     }
 
-    fn made(&mut self, making: Making, now: Duration, patience: &Patience) {
+    /// # Errors
+    /// [`RuntimeError::LocalCopy`] when the copy has shown to be damaged: it is thrown away and restored.
+    fn made(&mut self, making: Making, now: Duration, patience: &Patience) -> Result<(), RuntimeError> {
         self.grown = true;
         let shard = making.shard;
         let (made, digests) = match making.thread.join() {
@@ -153,9 +163,13 @@ impl Upkeep {
                 chain.pending = Some(pending);
                 chain.digests = digests;
                 self.failures = 0;
-                return;
+                return Ok(());
             }
-            (Ok(_), None) | (Err(NoBase::Cancelled), _) => return,
+            (Ok(_), None) | (Err(NoBase::Cancelled), _) => return Ok(()),
+            (Err(NoBase::Copy(damaged @ StateError::Damaged { .. })), _) => {
+                patience.metrics.base("failed");
+                return Err(RuntimeError::LocalCopy(damaged));
+            }
             (Err(why), chain) => {
                 let outcome = if matches!(why, NoBase::TooLate) {
                     "given_up"
@@ -167,6 +181,11 @@ impl Upkeep {
                 chain.into_iter().for_each(|chain| chain.digests = digests.clone());
             }
         }
+        self.later(now);
+        Ok(())
+    }
+
+    fn later(&mut self, now: Duration) {
         let wait = AGAIN * 2u32.saturating_pow(self.failures.min(6));
         self.failures += 1;
         self.next_base = now + wait.min(AGAIN_LONGEST);
@@ -221,11 +240,11 @@ impl CommitDriver {
     /// Looks after bases and collection; costs nothing while neither is due. Called between epochs, by the thread of the driver.
     ///
     /// # Errors
-    /// [`RuntimeError`] when a thread cannot be started.
+    /// [`RuntimeError::LocalCopy`] when a copy has shown to be damaged while its base was made.
     pub(super) fn tend(&mut self, kind: ImageKind) -> Result<(), RuntimeError> {
         let now = self.patience.clock.elapsed();
         if let Some(making) = self.upkeep.making.take_if(|m| m.thread.is_finished()) {
-            self.upkeep.made(making, now, &self.patience);
+            self.upkeep.made(making, now, &self.patience)?;
         }
         if let Some((_, round)) = self.upkeep.round.take_if(|(_, round)| round.is_finished()) {
             self.upkeep.collected(round, &self.patience);
@@ -237,13 +256,13 @@ impl CommitDriver {
         }
         if self.upkeep.grown && self.upkeep.making.is_none() && now >= self.upkeep.next_base {
             self.upkeep.grown = false;
-            self.begin_base(kind)?;
+            self.begin_base(kind, now);
         }
         let interval = (self.upkeep.grace / ROUNDS_PER_GRACE).max(ROUND_MIN);
         let due = *self.upkeep.next_round.get_or_insert(now + interval);
         if self.upkeep.round.is_none() && now >= due && self.collects() {
             self.upkeep.next_round = Some(now + interval);
-            self.begin_round()?;
+            self.begin_round();
         }
         Ok(())
     }
@@ -260,16 +279,16 @@ impl CommitDriver {
         }
     }
 
-    fn begin_base(&mut self, kind: ImageKind) -> Result<(), RuntimeError> {
+    fn begin_base(&mut self, kind: ImageKind, now: Duration) {
         self.patience.metrics.chains(self.upkeep.chains.longest());
         let Some(shard) = self.upkeep.chains.most_due() else {
-            return Ok(());
+            return;
         };
         let (Some(backend), Some(chain)) = (
             self.backends.get(shard.0 as usize).cloned(),
             self.upkeep.chains.get_mut(shard),
         ) else {
-            return Ok(());
+            return;
         };
         let (copy, cancelled) = (Arc::new(Mutex::new(Some(backend))), Arc::<AtomicBool>::default());
         let (before, digests) = (chain.base, std::mem::take(&mut chain.digests));
@@ -286,23 +305,31 @@ impl CommitDriver {
             patience: self.beside(),
             faults: self.faults.clone(),
         };
-        let thread = spawn("base", move || task.run())?;
-        self.upkeep.making = Some(Making {
-            shard,
-            copy,
-            cancelled,
-            thread,
-        });
-        Ok(())
+        match spawn("base", move || task.run()) {
+            Ok(thread) => {
+                self.upkeep.making = Some(Making {
+                    shard,
+                    copy,
+                    cancelled,
+                    thread,
+                });
+            }
+            Err(why) => {
+                tracing::warn!(%shard, %why, "no thread for a base can be started, it is tried again: raise the limit of processes");
+                self.patience.metrics.base("failed");
+                self.upkeep.grown = true;
+                self.upkeep.later(now);
+            }
+        }
     }
 
-    fn begin_round(&mut self) -> Result<(), RuntimeError> {
+    fn begin_round(&mut self) {
         let mut reader = match self.log.pointer_reader() {
             Ok(reader) => reader,
             Err(why) => {
                 tracing::warn!(%why, "nothing is collected in this round");
                 self.patience.metrics.collection("held");
-                return Ok(());
+                return;
             }
         };
         let cancelled = Arc::<AtomicBool>::default();
@@ -314,9 +341,14 @@ impl CommitDriver {
         let thread = spawn("collect", move || {
             let done = collector.round(reader.as_mut());
             (collector, done)
-        })?;
-        self.upkeep.round = Some((cancelled, thread));
-        Ok(())
+        });
+        match thread {
+            Ok(thread) => self.upkeep.round = Some((cancelled, thread)),
+            Err(why) => {
+                tracing::warn!(%why, "no thread for a collection can be started, the next round tries again: raise the limit of processes");
+                self.patience.metrics.collection("held");
+            }
+        }
     }
 
     fn collector(&self) -> Collector {
@@ -339,12 +371,7 @@ impl CommitDriver {
     }
 }
 
-fn spawn<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, RuntimeError> {
-    let named = std::thread::Builder::new().name(name.to_owned());
-    named
-        .spawn(work)
-        .map_err(|e| RuntimeError::CannotGoOn(format!("the thread {name} cannot be started: {e}")))
+/// Work that can wait: a machine without a thread to spare is no reason to end the job.
+fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }

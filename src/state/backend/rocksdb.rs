@@ -76,7 +76,7 @@ impl BackendFactory for RocksFactory {
         let site = self.site(shard);
         let _mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("cannot be wiped while it is open"))?;
         // Renamed first: a wipe that is cut short must not leave a copy that still opens.
-        let gone = site.path.with_extension("gone");
+        let gone = site.path.with_extension(image::GONE);
         remove_dir(&gone).map_err(|e| site.io(e))?;
         match std::fs::rename(&site.path, &gone) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),

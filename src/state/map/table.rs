@@ -164,6 +164,13 @@ impl<S> Table<S> {
         self.bytes
     }
 
+    /// What the map's dirty bytes must be.
+    #[cfg(test)]
+    pub fn counted_dirty_bytes(&self) -> usize {
+        let dirty = self.slots.iter().flatten().filter(|entry| entry.dirty);
+        dirty.map(Entry::bytes).sum()
+    }
+
     /// What [`Table::bytes`] must be.
     #[cfg(test)]
     pub fn counted_bytes(&self) -> usize {

@@ -65,8 +65,12 @@ impl Member {
         Ok(())
     }
 
+    /// What may pass (a new topic that one broker does not know yet, a connection that is lost) is asked again, as a run does.
     pub fn poll(&mut self) {
-        self.try_poll(Duration::from_millis(20)).expect("polls");
+        match self.try_poll(Duration::from_millis(20)) {
+            Err(MembershipError::Retriable(_)) => {}
+            other => other.expect("polls"),
+        }
     }
 
     /// What it has now; None while it is taken back.
@@ -87,9 +91,9 @@ impl Member {
     }
 }
 
-/// Polls the members in turn until `done`, at most 20 s.
+/// Polls the members in turn until `done`, at most a minute.
 pub fn until(members: &mut [&mut Member], done: impl Fn(&[&mut Member]) -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !done(members) {
         let events: Vec<_> = members.iter().map(|m| &m.events).collect();
         assert!(Instant::now() < end, "{events:?}");

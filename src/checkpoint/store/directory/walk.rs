@@ -81,6 +81,15 @@ fn walk(dir: &Path, folder: &ObjectPath, after: Option<&ObjectPath>, found: &mut
         if path.is_none() && !name.contains(TMP_MARK) {
             continue;
         }
+        // A page before has had it. What the directory says of its kind costs no question.
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_dir
+            && path
+                .as_ref()
+                .is_some_and(|path| after.is_some_and(|after| path <= after))
+        {
+            continue;
+        }
         // Removed since the directory was read: it is not there.
         let metadata = match entry.metadata() {
             Err(e) if e.kind() == ErrorKind::NotFound => continue,

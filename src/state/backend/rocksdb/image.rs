@@ -21,6 +21,8 @@ const TABLE: &str = ".sst";
 /// Part of the name of an image's directory, and of a copy that is being made.
 const IMAGE: &str = "image-";
 const NEW: &str = "new";
+/// Of a copy that is being removed.
+pub(super) const GONE: &str = "gone";
 
 /// Tables that are open while a row of an image is read.
 const OPEN_FILES: i32 = 16;
@@ -44,7 +46,7 @@ pub(super) fn remove_left_over(site: &Site) -> Result<(), StateError> {
         let path = entry.map_err(|e| site.io(e))?.path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.'));
-        if rest.is_some_and(|rest| rest.starts_with(IMAGE) || rest == NEW) {
+        if rest.is_some_and(|rest| rest.starts_with(IMAGE) || rest == NEW || rest == GONE) {
             remove_dir(&path).map_err(|e| site.io(e))?;
         }
     }
@@ -192,7 +194,7 @@ impl Rebuild for Rebuilding {
             file.sync_all().map_err(|e| self.site.io(e))?;
         }
         sync_dir(&self.dir).map_err(|e| self.site.io(e))?;
-        let gone = self.site.path.with_extension("gone");
+        let gone = self.site.path.with_extension(GONE);
         remove_dir(&gone).map_err(|e| self.site.io(e))?;
         match std::fs::rename(&self.site.path, &gone) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
