@@ -221,6 +221,7 @@ impl Metrics {
         }
         families.set(MetricName::BuildInfo, &[env!("CARGO_PKG_VERSION")], Some(1.0));
         families.set(MetricName::Backoff, &[], Some(0.0));
+        self.fetch_ended();
         self.phase(PHASES[0]);
     }
 

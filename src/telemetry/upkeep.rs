@@ -45,10 +45,10 @@ impl Metrics {
     pub fn fetched_bytes(&self) -> u64 {
         self.value(MetricName::FetchedBytes, &[])
     }
-    /// No restore is at work.
+    /// No restore is at work: nothing is left.
     pub fn fetch_ended(&self) {
-        self.set(MetricName::RestoreLeft, None);
-        self.set(MetricName::RestoreSeconds, None);
+        self.set(MetricName::RestoreLeft, Some(0.0));
+        self.set(MetricName::RestoreSeconds, Some(0.0));
     }
     /// A round of collection has `swept`, or was `held`.
     pub fn collection(&self, outcome: &str) {
