@@ -81,6 +81,66 @@ fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_on_disk() {
     restored_from_bases(true);
 }
 
+/// A bit flips in a table of the local disk before any base has it. The base took it as it was, with a digest of its own, and a day later that was all
+/// there was: no restore could be right any more.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_bit_that_flips_on_the_local_disk_does_not_become_part_of_a_base() {
+    let mut bench = bench(4, true);
+    bench.driver.configure(|c| c.shards = 1);
+    bench.start().expect("starts");
+    (0..20_000).for_each(|key| bench.add_one(&format!("key-{key:06}-of-many"), key));
+    bench.barrier().expect("an epoch");
+    bench.driver.stop().expect("ends");
+    assert_eq!(
+        flip_large_tables(&bench.driver.dir().join("state")),
+        1,
+        "a table to flip"
+    );
+    bench.start().expect("starts");
+    let damaged = |bench: &Bench| {
+        let text = bench.driver.metrics().expect("runs").text();
+        text.contains("keyfold_restarts_total{reason=\"damaged\"} 1")
+    };
+    let begin = Instant::now();
+    while !damaged(&bench) {
+        assert!(
+            committed(&bench) == 0 && begin.elapsed() < LONG,
+            "a base was made of it"
+        );
+        bench.epoch(1).expect("an epoch");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    until_bases(&mut bench, 1).expect("a base of the copy that was restored");
+    bench.driver.kill();
+    bench.driver.lose_copies();
+    bench.start().expect("starts");
+    assert!(bench.driver.metrics().expect("runs").fetched_bytes() > 0);
+    bench.epoch(8).expect("an epoch");
+    bench.judge().expect("exactly once");
+}
+
+/// In the middle of a block of rows; how many tables of more than a block there were.
+#[cfg(feature = "rocksdb")]
+fn flip_large_tables(dir: &std::path::Path) -> usize {
+    let mut found = 0;
+    for entry in std::fs::read_dir(dir).expect("lists") {
+        let path = entry.expect("lists").path();
+        if path.is_dir() {
+            found += flip_large_tables(&path);
+        } else if path.extension().is_some_and(|e| e == "sst") {
+            let mut bytes = std::fs::read(&path).expect("reads");
+            if bytes.len() > 100_000 {
+                let middle = bytes.len() / 3;
+                bytes[middle] ^= 4;
+                std::fs::write(&path, bytes).expect("writes");
+                found += 1;
+            }
+        }
+    }
+    found
+}
+
 /// Tables that the base in force has already are not written again.
 #[cfg(feature = "rocksdb")]
 #[test]

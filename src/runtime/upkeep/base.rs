@@ -69,6 +69,13 @@ impl BaseTask {
         let begun_ms = self.store_now(until)?;
         let image = self.image()?;
         self.faults.at("base_imaged")?;
+        if image
+            .files()
+            .iter()
+            .any(|file| file.lasts && !self.digests.contains_key(&file.name))
+        {
+            image.verify()?;
+        }
         let known = self.known();
         let id = BaseId(random().map_err(|e| NoBase::Other(format!("no random numbers from the system: {e}")))?);
         let mut pieces = Vec::new();

@@ -54,6 +54,11 @@ pub trait Image: Send {
     /// # Errors
     /// [`StateError`]
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, StateError>;
+    /// Reads all of it against the checksums that the copy itself keeps: a bit that has flipped on the local disk must not become durable.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`] when one does not hold.
+    fn verify(&self) -> Result<(), StateError>;
 }
 
 /// A local copy that is being made from an image's files; nothing is there before [`Rebuild::finish`].

@@ -4,9 +4,10 @@ use super::{DB, OpenMark, Site, remove_dir};
 use crate::state::StateError;
 use crate::state::backend::{Applied, Image, ImageFile, Rebuild};
 use parking_lot::Mutex;
-use rocksdb::Options;
 use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{AsRawPtr, Options};
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -24,7 +25,7 @@ const NEW: &str = "new";
 /// Of a copy that is being removed.
 pub(super) const GONE: &str = "gone";
 
-/// Tables that are open while a row of an image is read.
+/// Tables that are open while an image is looked into.
 const OPEN_FILES: i32 = 16;
 
 /// Images of one process have names of their own.
@@ -92,13 +93,33 @@ impl Checkpointed {
     }
 }
 
-/// As the checkpoint has it: the copy may have gone on.
-fn read_applied(site: &Site, dir: &Path) -> Result<Applied, StateError> {
-    // Few files: an open table takes memory for its index and filter, and one row is read.
+/// Few files: an open table takes memory for its index and filter.
+fn open(site: &Site, dir: &Path) -> Result<DB, StateError> {
     let mut options = Options::default();
     options.set_max_open_files(OPEN_FILES);
     options.set_skip_stats_update_on_db_open(true);
-    let db = DB::open_for_read_only(&options, dir, false).map_err(|e| site.error(&e))?;
+    DB::open_for_read_only(&options, dir, false).map_err(|e| site.error(&e))
+}
+
+/// Of every block of every table.
+#[allow(unsafe_code)]
+fn verify_checksums(db: &DB) -> Result<(), String> {
+    let mut failed = std::ptr::null_mut();
+    // SAFETY: the database is open for as long as the call lasts, and a message that comes back is the caller's to free.
+    unsafe {
+        librocksdb_sys::rocksdb_verify_checksum(db.as_raw_ptr(), &raw mut failed);
+        if failed.is_null() {
+            return Ok(());
+        }
+        let text = CStr::from_ptr(failed).to_string_lossy().into_owned();
+        librocksdb_sys::rocksdb_free(failed.cast());
+        Err(text)
+    }
+}
+
+/// As the checkpoint has it: the copy may have gone on.
+fn read_applied(site: &Site, dir: &Path) -> Result<Applied, StateError> {
+    let db = open(site, dir)?;
     let row = db.get_pinned(APPLIED_KEY).map_err(|e| site.error(&e))?;
     let row = row.ok_or_else(|| site.io("is empty"))?;
     row::decode(&row).map_err(|e| site.damaged(e))
@@ -141,6 +162,14 @@ impl Image for Checkpointed {
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
         opened.read_exact_at(&mut bytes, offset).map_err(|e| self.site.io(e))?;
         Ok(bytes)
+    }
+
+    fn verify(&self) -> Result<(), StateError> {
+        let db = open(&self.site, &self.dir.0)?;
+        verify_checksums(&db).map_err(|why| match why.starts_with("Corruption") {
+            true => self.site.damaged(why),
+            false => self.site.io(why),
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! How the databases are set up.
-use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager};
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
+};
 
 /// The one column family. Opened by name, because batched reads ask for its handle.
 pub(super) const COLUMN_FAMILY: &str = "default";
@@ -105,6 +107,11 @@ impl Shared {
         table.set_block_cache(&self.cache);
         table.set_bloom_filter(10.0, false);
         table.set_cache_index_and_filter_blocks(true);
+        // In small parts: the cache is cut into shards of a megabyte or two, and a filter that is larger than one is read anew each time.
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_metadata_block_size(4 << 10);
+        table.set_pin_top_level_index_and_filter(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table
     }

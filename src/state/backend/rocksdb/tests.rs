@@ -297,3 +297,29 @@ fn many_copies_with_little_in_each_keep_to_the_budget() {
     let memtables: u64 = copies.iter().filter_map(|c| c.sizes()).map(|s| s.memtables_bytes).sum();
     assert!(memtables < settings.write_buffer_bytes as u64, "{memtables}");
 }
+
+/// The filter of a table with a few hundred thousand keys was larger than a shard of the cache, so it never stayed there: each look-up read hundreds
+/// of kilobytes.
+#[test]
+fn a_look_up_in_a_large_table_reads_a_few_blocks() {
+    const KEYS: u32 = 600_000;
+    let dir = tempfile::tempdir().expect("dir");
+    let db = DB::open(&Shared::new(RocksSettings::of_budget(1 << 20, 1)).options(), dir.path()).expect("open");
+    let key = |n: u32| n.wrapping_mul(0x9E37_79B1).to_be_bytes();
+    for n in 0..KEYS {
+        db.put(key(n), n.to_be_bytes()).expect("put");
+    }
+    db.flush().expect("flush");
+    db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    rocksdb::perf::set_perf_stats(rocksdb::perf::PerfStatsLevel::EnableCount);
+    let mut context = rocksdb::perf::PerfContext::default();
+    context.reset();
+    const LOOKUPS: u32 = 1_000;
+    for n in 0..LOOKUPS {
+        assert!(db.get(key(n * 599)).expect("get").is_some());
+        assert!(db.get(key(KEYS + n)).expect("get").is_none());
+    }
+    let read = context.metric(rocksdb::perf::PerfMetric::BlockReadByte) / u64::from(2 * LOOKUPS);
+    rocksdb::perf::set_perf_stats(rocksdb::perf::PerfStatsLevel::Disable);
+    assert!(read < 32 << 10, "{read} bytes for a look-up");
+}
