@@ -7,7 +7,7 @@ use keyfold::runtime::{Phase, Runtime, allocator};
 use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::LongBe;
-use keyfold_benches::{At, Meter, quantile};
+use keyfold_benches::{At, Meter, log_to_stderr, quantile};
 use keyfold_kafka::{GroupTimeouts, KafkaConfig, KafkaLog, KafkaMembership, KafkaSource, kafka_target};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,11 +42,7 @@ struct Args {
 }
 
 fn main() -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    log_to_stderr();
     let args = Args::parse();
     allocator::give_large_blocks_back();
     let kafka = KafkaConfig::new(&args.brokers);

@@ -9,7 +9,7 @@ use keyfold::testing::Faults;
 use keyfold::topology::Job;
 use keyfold::types::codec::{LongBe, Raw};
 use keyfold::types::{OutputRef, Sequence, Shard};
-use keyfold_benches::{At, Meter, quantile};
+use keyfold_benches::{At, Meter, log_to_stderr, quantile};
 use keyfold_datagen::{DatagenConfig, DatagenSource, Shape, SplitMix64};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,11 +73,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn main() -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    log_to_stderr();
     let args = Args::parse();
     allocator::give_large_blocks_back();
     std::fs::create_dir(&args.dir)?;

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use keyfold_e2e::Broker;
-use keyfold_e2e::worker::Told;
+use keyfold_e2e::worker::{Told, Worker};
 
 use crate::scene::{Scene, killed, until};
 
@@ -37,14 +37,9 @@ impl Killed {
     }
 }
 
-/// Runs into the fail point with records folded and not committed, starts again, and finds everything exactly once.
-fn kill_and_resume(name: &str, faults: &str, more: &[&str]) -> Killed {
-    let scene = Scene::new(Broker::shared(), name, 4);
-    let (checker, watch, feed) = (scene.checker(), scene.watch(), scene.feed(1000));
-    let told = killed(scene.worker(faults, more));
-    assert!(told.at_risk() > 0, "nothing was at risk: {told:?}");
+/// The committed epoch, a worker that has gone on from it, and what that has told so far.
+fn resumed(scene: &Scene, more: &[&str]) -> (String, Worker, Told) {
     let committed = scene.committed_epoch();
-    let objects_then = scene.objects();
     let mut worker = scene.worker("", more);
     let told = until(&mut worker, "a start", |told| told.started.is_some());
     assert_eq!(
@@ -52,6 +47,17 @@ fn kill_and_resume(name: &str, faults: &str, more: &[&str]) -> Killed {
         Some(committed.as_str()),
         "resumed from another epoch"
     );
+    (committed, worker, told)
+}
+
+/// Runs into the fail point with records folded and not committed, starts again, and finds everything exactly once.
+fn kill_and_resume(name: &str, faults: &str, more: &[&str]) -> Killed {
+    let scene = Scene::new(Broker::shared(), name, 4);
+    let (checker, watch, feed) = (scene.checker(), scene.watch(), scene.feed(1000));
+    let told = killed(scene.worker(faults, more));
+    assert!(told.at_risk() > 0, "nothing was at risk: {told:?}");
+    let objects_then = scene.objects();
+    let (committed, worker, told) = resumed(&scene, more);
     scene.finish(feed, RECORDS, checker, worker);
     let watched = watch.finish();
     assert!(watched.ok(), "{watched:?}");
@@ -142,14 +148,7 @@ fn row_11_kill_in_the_middle_of_a_restore() {
         let told = killed(scene.worker(&format!("mid_restore=kill@{k}"), &[]));
         assert_eq!(told.folded, 0, "nothing is processed before all is restored: {told:?}");
     }
-    let committed = scene.committed_epoch();
-    let mut worker = scene.worker("", &[]);
-    let told = until(&mut worker, "a start", |told| told.started.is_some());
-    assert_eq!(
-        told.started.as_deref(),
-        Some(committed.as_str()),
-        "resumed from another epoch"
-    );
+    let (_, worker, _) = resumed(&scene, &[]);
     scene.finish(feed, RECORDS, checker, worker);
     let watched = watch.finish();
     assert!(watched.ok(), "{watched:?}");
