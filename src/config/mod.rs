@@ -56,7 +56,7 @@ pub struct Config {
     pub stall_after: Duration,
     /// A shard gets a new base when more epochs than this have changed it since the last one. At four times that no epoch is taken any more.
     pub chain_objects_max: u64,
-    /// The same by bytes of the shard's part of the epochs: when they are more than this and than half of the last base.
+    /// The same by bytes of the shard's part of the epochs: when they are more than this and than an eighth of the last base.
     pub chain_bytes_min: u64,
     /// What is not needed any more stays in the checkpoint store for so long (EP-9). Longer than anything between writing an object and committing
     /// it takes, three times over.
@@ -90,7 +90,7 @@ impl Config {
             revoke_budget: Duration::from_secs(1),
             stall_after: Duration::from_secs(20),
             chain_objects_max: 256,
-            chain_bytes_min: 64 << 20,
+            chain_bytes_min: 8 << 20,
             grace: Duration::from_secs(24 * 3600),
             refusal_retries_max: 3,
         }

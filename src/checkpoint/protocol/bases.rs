@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct ChainLimits {
     /// Sections.
     pub objects_max: u64,
-    /// Bytes of sections, where half of the last base is less.
+    /// Bytes of sections, where an eighth of the last base is less.
     pub bytes_min: u64,
 }
 
@@ -25,13 +25,18 @@ pub struct ChainFacts {
     pub base_bytes: u64,
 }
 
+/// A restore reads a base at the speed of a copy, and replays the chain behind it at about a tenth of that: with more than this part of a base
+/// it would take longer over the chain than over the base.
+const BASES_PART: u64 = 8;
+
 /// A new base is due at once the limit. At so many times the limit no epoch is taken any more: in between there is time for a base, and a
-/// restore still takes about as long as it should.
-const FULL: u64 = 4;
+/// restore still ends in a time that has to do with the size of the state.
+const FULL_OBJECTS: u64 = 4;
+const FULL_BYTES: u64 = 16;
 
 impl ChainLimits {
     fn bytes(&self, chain: &ChainFacts) -> u64 {
-        self.bytes_min.max(chain.base_bytes / 2)
+        self.bytes_min.max(chain.base_bytes / BASES_PART)
     }
 
     /// Whether a base has to be made.
@@ -43,7 +48,8 @@ impl ChainLimits {
     /// Whether the chain must not grow any more.
     #[must_use]
     pub fn full(&self, chain: &ChainFacts) -> bool {
-        chain.objects > self.objects_max.saturating_mul(FULL) || chain.bytes > self.bytes(chain).saturating_mul(FULL)
+        chain.objects > self.objects_max.saturating_mul(FULL_OBJECTS)
+            || chain.bytes > self.bytes(chain).saturating_mul(FULL_BYTES)
     }
 
     /// By how much a chain is longer than it should be: of several that are due the one with the largest is first.
