@@ -15,11 +15,11 @@ pub trait Push<T> {
     /// operator upstream has folded stays.
     fn push(&mut self, item: T, meta: &Meta<'_>, lane: &mut LaneContext) -> Result<(), StepError>;
 
-    /// The keys of the batch that comes next, so that state can read its misses together. Keyed lanes only.
+    /// The keys of the records that come next, so that state can read its misses together. Keyed lanes only.
     ///
     /// # Errors
     /// State that cannot be read.
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError>;
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError>;
 
     /// A batch has ended: send on what is pending, and let go of entries whose epoch `applied` has been applied.
     ///
@@ -65,11 +65,8 @@ impl<T: Clone> Push<T> for FanOut<T> {
         let pushed = last.push(item, meta, lane);
         Ok(lane.settle(pushed, meta)?)
     }
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
-        let keys: Vec<KeyRef<'_>> = keys.collect();
-        self.nexts
-            .iter_mut()
-            .try_for_each(|n| n.prefetch(&mut keys.iter().copied()))
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
+        self.nexts.iter_mut().try_for_each(|n| n.prefetch(keys))
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
         self.nexts.iter_mut().try_for_each(|n| n.end_batch(applied, lane))

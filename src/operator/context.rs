@@ -49,6 +49,9 @@ pub struct SourceInfo {
     pub policy: BadRecordPolicy,
     /// Whether some step behind an exchange may need a record's key and value for a dead letter.
     pub keep_originals: bool,
+    /// Whether some step behind an exchange may look at a record's headers. They are taken apart for each record that crosses one, which costs
+    /// a client as much as the rest of its record, even where there are none.
+    pub keep_headers: bool,
 }
 
 /// How a sink takes outputs.
@@ -85,6 +88,19 @@ pub struct LaneGauges {
 }
 
 impl LaneGauges {
+    /// The lane alone writes what it counts for each output, so it needs no locked instruction.
+    fn count_output(&self) {
+        let outputs = self.outputs.load(Ordering::Relaxed) + 1;
+        self.outputs.store(outputs, Ordering::Relaxed);
+    }
+
+    /// The same for the bytes in memory; returns how many there are.
+    fn add_output_bytes(&self, bytes: usize) -> usize {
+        let bytes = self.output_bytes.load(Ordering::Relaxed) + bytes;
+        self.output_bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
     /// The lane's log outputs have left its memory; they are part of the epoch all the same.
     fn outputs_spilled(&self) {
         let bytes = self.output_bytes.swap(0, Ordering::Relaxed);
@@ -259,7 +275,7 @@ impl LaneContext {
                 self.setup.gauges.outbox_bytes.fetch_add(framed, Ordering::Relaxed);
             }
         }
-        self.setup.gauges.outputs.fetch_add(1, Ordering::Relaxed);
+        self.setup.gauges.count_output();
         self.meter.output(out.sink, size);
         Ok(())
     }
@@ -268,8 +284,7 @@ impl LaneContext {
         if let Some(buffer) = self.outputs.get_mut(shard.0 as usize) {
             buffer.push(out);
         }
-        let bytes = self.setup.gauges.output_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if bytes > self.setup.output_bytes_max {
+        if self.setup.gauges.add_output_bytes(size) > self.setup.output_bytes_max {
             for buffer in &mut self.outputs {
                 buffer.spill(&self.setup.spill)?;
             }
@@ -307,7 +322,8 @@ impl LaneContext {
 
     /// Moves outputs, watermark and counts of the epoch into its share.
     pub fn hand_over(&mut self, share: &mut LaneShare) {
-        std::mem::swap(&mut share.outputs, &mut self.outputs);
+        let fresh = self.outputs.iter().map(OutputBuffer::like).collect();
+        share.outputs = std::mem::replace(&mut self.outputs, fresh);
         std::mem::swap(&mut share.outbox, &mut self.outbox);
         share.watermark = self.watermark;
         share.records = std::mem::take(&mut self.records);

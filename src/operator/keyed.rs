@@ -63,10 +63,9 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
         };
         self.next.push(out, &Meta { timestamp, ..*meta }, lane)
     }
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
-        let keys: Vec<KeyRef<'_>> = keys.collect();
-        self.map.prefetch(&mut keys.iter().copied())?;
-        self.next.prefetch(&mut keys.iter().copied())
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
+        self.map.prefetch(keys)?;
+        self.next.prefetch(keys)
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
         self.map.applied(applied);

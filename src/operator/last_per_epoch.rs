@@ -88,7 +88,8 @@ impl<T> LastPerEpoch<T> {
         let mut held = held.into_iter().peekable();
         while held.peek().is_some() {
             let batch: Vec<Held<T>> = held.by_ref().take(BATCH_RECORDS_MAX).collect();
-            self.next.prefetch(&mut batch.iter().map(Held::key_ref))?;
+            let keys: Vec<KeyRef<'_>> = batch.iter().map(Held::key_ref).collect();
+            self.next.prefetch(&keys)?;
             for held in batch {
                 self.pass_on(held, lane)?;
             }
@@ -157,7 +158,7 @@ impl<T> Push<T> for LastPerEpoch<T> {
         }
         Ok(())
     }
-    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, _keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         // What follows needs its keys at the barrier.
         Ok(())
     }

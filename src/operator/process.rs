@@ -143,12 +143,11 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
         }
         Ok(())
     }
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
-        let keys: Vec<KeyRef<'_>> = keys.collect();
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         for cell in self.scope.cells() {
-            cell.prefetch(&mut keys.iter().copied())?;
+            cell.prefetch(keys)?;
         }
-        self.next.prefetch(&mut keys.iter().copied())
+        self.next.prefetch(keys)
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
         let touched = self.scope.cells().iter().map(|cell| cell.end_batch(applied));

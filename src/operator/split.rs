@@ -37,7 +37,7 @@ impl<T: Clone> Push<T> for Split<T> {
             None => Ok(()),
         }
     }
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         self.nexts.prefetch(keys)
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {

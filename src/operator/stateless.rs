@@ -61,7 +61,7 @@ impl<T, U> Push<T> for Stateless<T, U> {
         }
         Ok(())
     }
-    fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         self.next.prefetch(keys)
     }
     fn end_batch(&mut self, applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {

@@ -137,7 +137,7 @@ impl<S: Clone + 'static> ValueState<S> {
 
 /// What the lane does with every state, whatever its type.
 pub(super) trait StateCell {
-    fn prefetch(&self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError>;
+    fn prefetch(&self, keys: &[KeyRef<'_>]) -> Result<(), StateError>;
     /// Returns the bytes of state that were read or changed.
     fn end_batch(&self, applied: u64) -> usize;
     fn encode_dirty(&self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError>;
@@ -146,7 +146,7 @@ pub(super) trait StateCell {
 }
 
 impl<S: Clone> StateCell for RefCell<ValueCell<S>> {
-    fn prefetch(&self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError> {
+    fn prefetch(&self, keys: &[KeyRef<'_>]) -> Result<(), StateError> {
         self.borrow_mut().map.prefetch(keys)
     }
     fn end_batch(&self, applied: u64) -> usize {

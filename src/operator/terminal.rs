@@ -56,12 +56,15 @@ fn misplaced(step: &str, why: &Misplaced, meta: &Meta<'_>, lane: &LaneContext) -
     refusal(BadReason::Misplaced, step, message)
 }
 
-/// What of the record travels with an item beside its key: headers, and the original where a dead letter may need it.
+/// What of the record travels with an item beside its key: headers and the original, each where a step behind may need it.
 pub(super) fn extra_of(meta: &Meta<'_>, lane: &LaneContext) -> Option<Box<Extra>> {
-    let headers = meta.headers.to_vec();
-    let source = lane.setup.sources.get(usize::from(meta.origin.source));
-    let keep = source.is_some_and(|s| s.keep_originals);
-    let original = meta.original.filter(|_| keep).map(|o| o.to_owned());
+    let source = lane.setup.sources.get(usize::from(meta.origin.source))?;
+    let headers = if source.keep_headers {
+        meta.headers.to_vec()
+    } else {
+        Vec::new()
+    };
+    let original = meta.original.filter(|_| source.keep_originals).map(|o| o.to_owned());
     (!headers.is_empty() || original.is_some()).then(|| Box::new(Extra { headers, original }))
 }
 
@@ -84,7 +87,7 @@ impl<T> Push<T> for KeyBy<T> {
             .map_err(StepError::from)?;
         Ok(())
     }
-    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, _keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         Ok(())
     }
     fn end_batch(&mut self, _applied: u64, lane: &mut LaneContext) -> Result<(), LaneError> {
@@ -179,7 +182,7 @@ impl<T> Push<T> for ToSink<T> {
         };
         lane.emit(&out, meta, &self.id)
     }
-    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, _keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         Ok(())
     }
     fn end_batch(&mut self, _applied: u64, _lane: &mut LaneContext) -> Result<(), LaneError> {
@@ -200,7 +203,7 @@ impl<T> Push<T> for Discard {
     fn push(&mut self, _item: T, _meta: &Meta<'_>, _lane: &mut LaneContext) -> Result<(), StepError> {
         Ok(())
     }
-    fn prefetch(&mut self, _keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), LaneError> {
+    fn prefetch(&mut self, _keys: &[KeyRef<'_>]) -> Result<(), LaneError> {
         Ok(())
     }
     fn end_batch(&mut self, _applied: u64, _lane: &mut LaneContext) -> Result<(), LaneError> {

@@ -103,6 +103,14 @@ impl OutputBuffer {
         self.tail.push(out);
     }
 
+    /// An empty one with room for what `last` has in memory: epochs are alike, and a buffer that doubles copies what it has.
+    #[must_use]
+    pub fn like(last: &OutputBuffer) -> OutputBuffer {
+        let mut buffer = OutputBuffer::default();
+        buffer.tail.reserve(last.bytes());
+        buffer
+    }
+
     /// Appends a run of outputs.
     pub fn append(&mut self, frames: &OutputFrames) {
         self.tail.append(frames);

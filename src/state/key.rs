@@ -45,14 +45,27 @@ pub fn write_state_key(group: KeyGroup, state: StateId, key: &[u8], namespace: &
     out.reserve(key.len() + namespace.len() + 6);
     out.extend_from_slice(&group.0.to_be_bytes());
     out.extend_from_slice(&state.0.to_be_bytes());
-    for (i, part) in key.split(|b| *b == 0).enumerate() {
-        if i > 0 {
-            out.extend_from_slice(&ESCAPED_ZERO);
-        }
-        out.extend_from_slice(part);
-    }
+    write_escaped(key, out);
     out.extend_from_slice(&TERMINATOR);
     out.extend_from_slice(namespace);
+}
+
+/// Bytes of a key that are escaped at a time.
+const ESCAPED_AT_ONCE: usize = 16;
+
+/// Through a buffer of its own: numbers have many zeros, and growing `out` by a byte or two at a time costs more than all the rest.
+fn write_escaped(key: &[u8], out: &mut Vec<u8>) {
+    for part in key.chunks(ESCAPED_AT_ONCE) {
+        let mut escaped = [0; 2 * ESCAPED_AT_ONCE];
+        let mut len = 0;
+        for byte in part {
+            escaped[len] = *byte;
+            // Overwritten by the next byte, unless this one is a zero.
+            escaped[len + 1] = ESCAPED_ZERO[1];
+            len += 1 + usize::from(*byte == 0);
+        }
+        out.extend_from_slice(&escaped[..len]);
+    }
 }
 
 /// Takes a state key apart. Strict: None for anything that [`write_state_key`] does not write.

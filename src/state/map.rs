@@ -91,6 +91,7 @@ pub struct TypedMap<S> {
     observer: Option<Box<dyn MapObserver>>,
     /// Kept for their allocations.
     pending: Vec<u32>,
+    found: Vec<Option<u32>>,
     key_arena: Vec<u8>,
     values: Vec<Option<Vec<u8>>>,
 }
@@ -124,6 +125,7 @@ impl<S> TypedMap<S> {
             counters: MapCounters::default(),
             observer: None,
             pending: Vec::new(),
+            found: Vec::new(),
             key_arena: Vec::new(),
             values: Vec::new(),
         }
@@ -143,16 +145,21 @@ impl<S> TypedMap<S> {
         TypedMap { ttl: Some(ttl), ..self }
     }
 
-    /// Reads those of a batch's keys that are not in the map, together. Called once a batch, before its records.
+    /// Reads those of the keys that are not in the map, together. Called before their records, with so few that the entries are still in the
+    /// processor's cache when their records come.
     ///
     /// # Errors
     /// [`StateError`]; none of the missing keys is in the map then.
-    pub fn prefetch(&mut self, keys: &mut dyn Iterator<Item = KeyRef<'_>>) -> Result<(), StateError> {
-        for key in keys {
-            if self.table.find(key).is_none() {
-                self.insert_pending(key);
+    pub fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), StateError> {
+        let mut found = std::mem::take(&mut self.found);
+        self.table.find_all(keys, &mut found);
+        for (key, slot) in keys.iter().zip(&found) {
+            // The same key may have come before.
+            if slot.is_none() && self.table.find(*key).is_none() {
+                self.insert_pending(*key);
             }
         }
+        self.found = found;
         self.load_pending()
     }
 
@@ -328,6 +335,8 @@ impl<S> TypedMap<S> {
     /// When `out` has fewer sets than there are shards.
     pub fn encode_dirty(&mut self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
         let mut dirty = std::mem::take(&mut self.dirty);
+        // As they lie in memory: in the order of their records each is another cache miss.
+        dirty.sort_unstable();
         let lens = dirty.iter().map(|slot| self.encode_entry(*slot, epoch, out));
         let encoded = lens.sum::<Result<usize, StateError>>();
         match encoded {

@@ -66,6 +66,8 @@ pub struct Topology {
     pub step_policies: StepPolicies,
     /// Whether one of them makes dead letters behind an exchange.
     pub letters_behind_exchanges: bool,
+    /// Whether a step behind an exchange is given its records' headers.
+    pub headers_behind_exchanges: bool,
     /// Declared states.
     pub states: Vec<StateDecl>,
     /// Ids of stateful operators and of their states' schemas, hashed: equal for jobs that can read each other's state.
@@ -76,11 +78,15 @@ impl Topology {
     /// What the lanes know of each source.
     #[must_use]
     pub fn source_infos(&self) -> Vec<SourceInfo> {
-        let info = |source: &BuiltSource| SourceInfo {
-            id: source.id.clone(),
-            topic: source.source.topic(),
-            policy: source.policy,
-            keep_originals: self.letters_behind_exchanges || matches!(source.policy, BadRecordPolicy::DeadLetter(_)),
+        let info = |source: &BuiltSource| {
+            let letters = self.letters_behind_exchanges || matches!(source.policy, BadRecordPolicy::DeadLetter(_));
+            SourceInfo {
+                id: source.id.clone(),
+                topic: source.source.topic(),
+                policy: source.policy,
+                keep_originals: letters,
+                keep_headers: letters || self.headers_behind_exchanges,
+            }
         };
         self.sources.iter().map(info).collect()
     }
@@ -211,6 +217,8 @@ pub(super) struct Parts {
     pub policies: Vec<(String, BadRecordPolicy)>,
     /// Dead letters that are not in `sinks`.
     pub foreign_letters: Vec<String>,
+    /// A step behind an exchange is given its records' headers.
+    pub headers_behind_exchanges: bool,
     pub sources: Vec<BuiltSource>,
     pub segments: Vec<BuiltSegment>,
     pub sinks: Vec<(String, BuiltSink)>,

@@ -224,7 +224,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         P: KeyedProcess<T, U> + 'static,
         U: Clone + Send + 'static,
     {
-        self.job.add_step(id, false);
+        self.job.add_step_with_headers(id, false);
         let mut declaring = StateScope::declaring(id);
         drop(factory(&mut declaring));
         self.job.parts().lock().states.extend(declaring.into_decls());
@@ -336,7 +336,7 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         target: impl Into<Target>,
         encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.job.add_step(id, false);
+        self.job.add_step_with_headers(id, false);
         sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
     }
 }

@@ -55,6 +55,12 @@ impl Job {
         }
     }
 
+    /// A step that is given its records' headers.
+    pub(super) fn add_step_with_headers(&self, id: &str, on_source_lanes: bool) {
+        self.add_step(id, on_source_lanes);
+        self.parts.lock().headers_behind_exchanges |= !on_source_lanes;
+    }
+
     pub(super) fn add_step(&self, id: &str, on_source_lanes: bool) {
         self.parts.lock().steps.push(Step {
             id: id.to_owned(),
@@ -143,6 +149,7 @@ impl Job {
             segments,
             sinks,
             states,
+            headers_behind_exchanges,
             ..
         } = parts;
         Ok(Topology {
@@ -153,6 +160,7 @@ impl Job {
             sinks,
             step_policies,
             letters_behind_exchanges,
+            headers_behind_exchanges,
             states,
             fingerprint,
         })
@@ -447,7 +455,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         target: impl Into<Target>,
         encode: impl Fn(&T, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.add_step(id);
+        self.job.add_step_with_headers(id, self.of_sources);
         sink(&self.job, &self.outs, id, target.into(), Arc::new(encode));
     }
 }

@@ -143,6 +143,10 @@ impl OutputFrames {
         self.bytes.extend_from_slice(out.headers);
         self.count += 1;
     }
+    /// Room for so many bytes more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
     /// Appends all of `other`.
     pub fn append(&mut self, other: &OutputFrames) {
         self.bytes.extend_from_slice(&other.bytes);

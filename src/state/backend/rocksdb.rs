@@ -2,6 +2,7 @@
 //!
 //! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
 //! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
+use self::batch::Batch;
 use super::checks::{check_follows, check_key};
 use super::{Applied, Backend, BackendFactory, Image, ImageKind, Rebuild, Swept};
 use crate::state::key::RESERVED_GROUP;
@@ -14,6 +15,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod batch;
 mod image;
 mod options;
 mod row;
@@ -240,14 +242,12 @@ impl Backend for RocksBackend {
     fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError> {
         self.point("pre_apply")?;
         check_follows(self.read_applied()?.as_ref(), applied).map_err(|e| self.site.damaged(e))?;
-        let mut batch = WriteBatch::default();
+        let mut batch = Batch::new();
         for change in changes {
             check_key(change.key).map_err(|e| self.site.damaged(e))?;
-            match change.value {
-                Some(value) => batch.put(change.key, value),
-                None => batch.delete(change.key),
-            }
+            batch.add(&change);
         }
+        let mut batch = batch.finish();
         if self.faults.broken("EP-4") {
             self.write_without_ep_4(batch, applied)?;
         } else {

@@ -183,7 +183,7 @@ fn the_misses_of_a_batch_are_read_once_and_then_hit() {
     rig.map = Rig::map(&rig.backends, 1 << 20);
     let batch: [&[u8]; 5] = [b"a", b"b", b"a", b"b", b"c"];
     rig.map
-        .prefetch(&mut batch.iter().map(|bytes| key(bytes)))
+        .prefetch(&batch.iter().map(|bytes| key(bytes)).collect::<Vec<_>>())
         .expect("prefetch");
     assert_eq!((rig.map.len(), rig.map.counters().misses), (3, 3));
     // From here on every read of a backend would fail.
@@ -195,6 +195,24 @@ fn the_misses_of_a_batch_are_read_once_and_then_hit() {
     );
     let counters = rig.map.counters();
     assert_eq!((counters.lookups, counters.misses, counters.hits()), (4, 3, 1));
+}
+
+/// The index knows an entry by its key's hash; two keys of one hash are two entries all the same, looked up together or alone.
+#[test]
+fn keys_of_the_same_hash_are_told_apart() {
+    let mut rig = Rig::new(1 << 20);
+    let twins = [b"a", b"b", b"c"].map(|bytes| KeyRef { bytes, ..key(b"a") });
+    rig.map.prefetch(&[twins[1], twins[0], twins[1]]).expect("prefetch");
+    assert_eq!(rig.map.len(), 2);
+    for (value, twin) in (1..).zip(twins) {
+        rig.map.put(twin, 1, value).expect("put");
+    }
+    rig.map.prefetch(&twins).expect("prefetch");
+    assert_eq!(rig.map.len(), 3);
+    for (value, twin) in (1..).zip(twins) {
+        let found = rig.map.get(twin, 0).expect("get").map(|(value, _)| *value);
+        assert_eq!(found, Some(value));
+    }
 }
 
 #[test]
@@ -211,7 +229,8 @@ fn a_failed_read_is_an_error_and_leaves_nothing_behind() {
             rig.map.get(key(b"a"), 0).map(|_| ())
         } else {
             rig.factory.fail(Operation::Read, 1);
-            rig.map.prefetch(&mut batch.iter().map(|bytes| key(bytes)))
+            rig.map
+                .prefetch(&batch.iter().map(|bytes| key(bytes)).collect::<Vec<_>>())
         };
         assert!(matches!(read, Err(StateError::Io { .. })), "{read:?}");
         assert_eq!((rig.map.len(), rig.map.bytes()), (0, 0));
@@ -568,7 +587,7 @@ impl Checked {
             Op::Prefetch(keys) => {
                 self.rig
                     .map
-                    .prefetch(&mut keys.iter().map(|k| key(KEYS[*k])))
+                    .prefetch(&keys.iter().map(|k| key(KEYS[*k])).collect::<Vec<_>>())
                     .expect("prefetch");
             }
             Op::Barrier => self.barrier(),

@@ -106,7 +106,6 @@ pub fn counts(scene: &Scene, input: &str, output: &str, dir: &str, mode: Mode) -
     if mode.group {
         command.arg("--group");
     }
-    command.env("RUST_LOG", "warn");
     Ok(command)
 }
 
