@@ -9,7 +9,7 @@ use crate::source::{Flow, RecordSink, SourceError, SourceReader};
 use crate::state::StateError;
 use crate::topology::{BuiltSegment, OpenSource};
 use crate::types::{Position, RecordRef, TimestampMs};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -245,6 +245,17 @@ impl RecordSink for Gated<'_> {
     }
 }
 
+/// A wait of nothing is none: the channel would give the processor away several times before it says that it is empty, at each poll.
+fn next_command(commands: &Receiver<Cut>, wait: Duration) -> Result<Cut, RecvTimeoutError> {
+    if !wait.is_zero() {
+        return commands.recv_timeout(wait);
+    }
+    commands.try_recv().map_err(|e| match e {
+        TryRecvError::Empty => RecvTimeoutError::Timeout,
+        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+    })
+}
+
 fn source_lane(
     gate: &Gate,
     start: SourceStart,
@@ -271,7 +282,7 @@ fn source_lane(
             lane.held_back();
         }
         paused = Duration::ZERO;
-        match commands.recv_timeout(wait) {
+        match next_command(commands, wait) {
             Ok(Cut { epoch, horizon }) => {
                 let share = lane.barrier(epoch, horizon)?;
                 let _ = events.send(Event::Share(Box::new(share)));

@@ -131,13 +131,19 @@ impl OutputFrames {
         let flags = u8::from(out.key.is_some()) * HAS_KEY + u8::from(out.value.is_some()) * HAS_VALUE;
         self.bytes
             .reserve(FRAME_BYTES + key.len() + value.len() + out.headers.len());
-        self.bytes.extend_from_slice(&out.sink.to_be_bytes());
-        self.bytes.push(flags);
-        self.bytes.extend_from_slice(&out.timestamp.to_be_bytes());
-        self.bytes.extend_from_slice(&out.partition.to_be_bytes());
-        for len in [key.len(), value.len(), out.headers.len()] {
-            self.bytes.extend_from_slice(&(len as u32).to_be_bytes());
+        // In one piece: each growth of the vector asks anew whether there is room.
+        let mut head = [0; FRAME_BYTES];
+        head[..2].copy_from_slice(&out.sink.to_be_bytes());
+        head[2] = flags;
+        head[3..11].copy_from_slice(&out.timestamp.to_be_bytes());
+        head[11..15].copy_from_slice(&out.partition.to_be_bytes());
+        for (at, len) in head[15..]
+            .chunks_exact_mut(4)
+            .zip([key.len(), value.len(), out.headers.len()])
+        {
+            at.copy_from_slice(&(len as u32).to_be_bytes());
         }
+        self.bytes.extend_from_slice(&head);
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(out.headers);

@@ -1,4 +1,4 @@
-//! Baseline (ii): consumes and produces the same records with the same calls of librdkafka, the same settings and a transaction each
+//! The baseline: consumes and produces the same records with the same calls of librdkafka, the same settings and a transaction each
 //! second, and does nothing in between. Arguments: BROKERS INPUT OUTPUT RECORDS EPOCH_MS.
 #![allow(unsafe_code)]
 use keyfold_benches::{At, Meter};

@@ -29,10 +29,11 @@ pub struct ChainFacts {
 /// it would take longer over the chain than over the base.
 const BASES_PART: u64 = 8;
 
-/// A new base is due at once the limit. At so many times the limit no epoch is taken any more: in between there is time for a base, and a
-/// restore still ends in a time that has to do with the size of the state.
+/// With so many times as many sections, so many times the least bytes and so many bases behind the base no epoch is taken any more: until then
+/// there is time to make one, on a slow store too, and a restore still ends in a time that has to do with the size of the state.
 const FULL_OBJECTS: u64 = 4;
-const FULL_BYTES: u64 = 16;
+const FULL_BYTES: u64 = 32;
+const FULL_BASES: u64 = 2;
 
 impl ChainLimits {
     fn bytes(&self, chain: &ChainFacts) -> u64 {
@@ -48,8 +49,9 @@ impl ChainLimits {
     /// Whether the chain must not grow any more.
     #[must_use]
     pub fn full(&self, chain: &ChainFacts) -> bool {
-        chain.objects > self.objects_max.saturating_mul(FULL_OBJECTS)
-            || chain.bytes > self.bytes(chain).saturating_mul(FULL_BYTES)
+        let bytes_max = self.bytes_min.saturating_mul(FULL_BYTES);
+        let bytes_max = bytes_max.max(chain.base_bytes.saturating_mul(FULL_BASES));
+        chain.objects > self.objects_max.saturating_mul(FULL_OBJECTS) || chain.bytes > bytes_max
     }
 
     /// By how much a chain is longer than it should be: of several that are due the one with the largest is first.

@@ -9,7 +9,7 @@ const MILLION: u64 = 1_000_000;
 /// MiB that the program itself may take beside the budget.
 const OF_THE_PROGRAM: f64 = 51.0;
 
-/// (ii), Keyfold, (ii), Keyfold, (ii): medians. With 10 million keys a run of each, reported.
+/// Baseline, Keyfold, baseline, Keyfold, baseline: medians. With 10 million keys Keyfold runs once; reported.
 pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let records = scene.args.records;
     for (keys, rounds) in [(MILLION, 2), (10_000, 2), (10 * MILLION, 1)] {

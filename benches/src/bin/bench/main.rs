@@ -2,7 +2,7 @@
 //! into `bench-results.json`.
 //!
 //! Workload: records with 8-byte keys, uniform over the number of keys, and values of 100 bytes, in 4 partitions, not compressed; counts
-//! per key, an 8-byte count for every record, exactly once, an epoch each second. Baseline (ii) consumes and produces the same with the same
+//! per key, an 8-byte count for every record, exactly once, an epoch each second. The baseline consumes and produces the same with the same
 //! calls and settings of librdkafka, with a transaction each second and nothing in between.
 use anyhow::Result;
 use clap::{Parser, ValueEnum};

@@ -44,7 +44,7 @@ pub fn baseline(scene: &mut Scene, input: &str, records: u64) -> Result<Run> {
     command
         .arg(scene.broker.bootstrap())
         .args([input, &output, &records.to_string(), "1000"]);
-    let run = to_the_end(scene, "baseline (ii)", command, (records, scene.args.skip))?;
+    let run = to_the_end(scene, "baseline", command, (records, scene.args.skip))?;
     scene.forget(&output)?;
     Ok(run)
 }
