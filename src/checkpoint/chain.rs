@@ -5,7 +5,7 @@
 use super::base::BaseError;
 use super::object::{Based, Header, ObjectError, ObjectReader, Section};
 use super::pointer::{Pointer, job_hash};
-use super::protocol::{Expected, Refusal, check_object, check_origin};
+use super::protocol::{Expected, Refusal, check_object, check_origin, outweighs};
 use super::store::{Layout, ObjectPath, Store, StoreError, StoreErrorKind};
 use crate::state::backend::Applied;
 use crate::types::{BaseLink, EpochId, Link, Position, Sequence, Shard, TimestampMs};
@@ -293,7 +293,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Plans how to bring a local copy that stands at `applied` (None: empty) to `target`. Collects links only: the tail may be long. A copy
-    /// that is older than `base` is brought up along the links as long as they are there and less than the base.
+    /// that is older than `base` is brought up along the links as long as they are there and that is sooner done than from the base.
     ///
     /// # Errors
     /// [`RestoreError::NotOnChain`] and [`RestoreError::BeforeBase`] when the copy must be wiped first; any other when an object of the chain
@@ -333,7 +333,7 @@ impl<'a> Chain<'a> {
             next = match (self.parent(shard, &link), before, applied) {
                 (Ok(parent), Some(base), Some(a)) => {
                     bytes_before_base += link.place.len;
-                    if bytes_before_base > base.bytes {
+                    if outweighs(bytes_before_base, base.bytes) {
                         return Err(before_base(shard, a));
                     }
                     parent

@@ -54,9 +54,9 @@ pub struct Config {
     /// Group mode: an instance that has not come to the end of a barrier, a batch or a try for so long stops polling the group, and is out of
     /// it after the client's `max.poll.interval.ms` more.
     pub stall_after: Duration,
-    /// A shard gets a new base when more epochs than this have changed it since the last one. At four times that no epoch is taken any more.
+    /// A shard gets a new base when more epochs than this have changed it since the last one. At four times as many no epoch is taken any more.
     pub chain_objects_max: u64,
-    /// The same by bytes of the shard's part of the epochs: when they are more than this and than an eighth of the last base.
+    /// The same by bytes of the shard's part of the epochs: when they are more than this and than a quarter of the last base. At four times that, 256 MiB and two bases no epoch is taken any more.
     pub chain_bytes_min: u64,
     /// What is not needed any more stays in the checkpoint store for so long (EP-9). Longer than anything between writing an object and committing
     /// it takes, three times over.

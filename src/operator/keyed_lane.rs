@@ -50,7 +50,7 @@ const EXPECTED_AT_FIRST: usize = BATCH_BYTES_MAX;
 
 /// Records whose state is looked up before the first of them is worked on. Enough to read their misses together, and few enough that what was
 /// found is still in the processor's cache when its record comes: with a whole batch it was fetched from memory twice.
-const PREFETCH_RECORDS: usize = 128;
+pub(super) const PREFETCH_RECORDS: usize = 128;
 
 impl<T> TypedLane<T> {
     /// Over the exchange's inputs of this lane.

@@ -3,10 +3,11 @@ use super::chain::Push;
 use super::context::{LaneContext, Meta};
 use super::error::{LaneError, StepError};
 use super::keyed::key_of;
+use super::keyed_lane::PREFETCH_RECORDS;
 use super::share::LaneShare;
 use super::terminal::extra_of;
 use crate::barrier::Barrier;
-use crate::exchange::{BATCH_RECORDS_MAX, Extra};
+use crate::exchange::Extra;
 use crate::state::KeyRef;
 use crate::types::hash::spread;
 use crate::types::{Headers, KeyGroup, NoHeaders, Origin, OwnedOriginal, Shard, TimestampMs};
@@ -87,7 +88,7 @@ impl<T> LastPerEpoch<T> {
         self.announce(lane);
         let mut held = held.into_iter().peekable();
         while held.peek().is_some() {
-            let batch: Vec<Held<T>> = held.by_ref().take(BATCH_RECORDS_MAX).collect();
+            let batch: Vec<Held<T>> = held.by_ref().take(PREFETCH_RECORDS).collect();
             let keys: Vec<KeyRef<'_>> = batch.iter().map(Held::key_ref).collect();
             self.next.prefetch(&keys)?;
             for held in batch {

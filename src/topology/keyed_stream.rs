@@ -329,7 +329,19 @@ impl<T: Clone + Send + 'static> KeyedStream<T> {
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
 
-    /// Writes the items to a sink; `encode` fills the output, which starts with the key bytes and the item's timestamp.
+    /// Writes the items to a sink; `encode` fills the output, which starts with the key bytes and the item's timestamp, from the item alone.
+    pub fn to_encoded(
+        &self,
+        id: &str,
+        target: impl Into<Target>,
+        encode: impl Fn(&T, &mut Output) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.job.add_step(id, false);
+        let encode = Arc::new(move |item: &T, _: &Meta<'_>, output: &mut Output| encode(item, output));
+        sink(&self.job, &self.outs, id, target.into(), encode);
+    }
+
+    /// [`KeyedStream::to_encoded`] with the record that caused the item at hand: its headers travel for that.
     pub fn to_with(
         &self,
         id: &str,

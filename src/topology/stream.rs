@@ -448,7 +448,19 @@ impl<T: Clone + Send + 'static> Stream<T> {
         sink(&self.job, &self.outs, id, target.into(), codec_encoder(codec));
     }
 
-    /// Writes the items to a sink; `encode` fills the output, which starts with the record's key and timestamp.
+    /// Writes the items to a sink; `encode` fills the output, which starts with the record's key and timestamp, from the item alone.
+    pub fn to_encoded(
+        &self,
+        id: &str,
+        target: impl Into<Target>,
+        encode: impl Fn(&T, &mut Output) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add_step(id);
+        let encode = Arc::new(move |item: &T, _: &Meta<'_>, output: &mut Output| encode(item, output));
+        sink(&self.job, &self.outs, id, target.into(), encode);
+    }
+
+    /// [`Stream::to_encoded`] with the record that caused the item at hand: behind an exchange its headers travel for that.
     pub fn to_with(
         &self,
         id: &str,

@@ -61,6 +61,7 @@ fn headers_cross_an_exchange_where_something_behind_it_may_look_at_them() {
     let out = || MemoryBroker::default().target("out");
     let counts = |s: &Stream<String>| s.key_by_record_key("by-key").count("counts");
     assert!(!cross(&|_, s| counts(s).to("sink", out(), LongBe)));
+    assert!(!cross(&|_, s| counts(s).to_encoded("sink", out(), |_, _| Ok(()))));
     assert!(
         !cross(&|_, s| s.to_with("sink", out(), |_, _, _| Ok(()))),
         "at the source"

@@ -146,7 +146,7 @@ settings! {
         "A part of the state gets a new base in the checkpoint store when more epochs than this have changed it. At four times as many the \
          job waits for the base.";
     CHAIN_BYTES_MIN, "chain_bytes_min", Epochs, bytes(MIB, 1024 * GIB), "8MiB", None,
-        "The same when those epochs hold more bytes of it than this, and than an eighth of its last base.";
+        "The same when those epochs hold more bytes of it than this, and than a quarter of its last base.";
     CHECKPOINT_GRACE, "checkpoint_grace", Epochs, duration(MINUTE, 365 * DAY), "1d", None,
         "How long the checkpoint store keeps what nothing needs any more. A base must be written within a third of it.";
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct ChainLimits {
     /// Sections.
     pub objects_max: u64,
-    /// Bytes of sections, where an eighth of the last base is less.
+    /// Bytes of sections, where a quarter of the last base is less.
     pub bytes_min: u64,
 }
 
@@ -25,40 +25,42 @@ pub struct ChainFacts {
     pub base_bytes: u64,
 }
 
-/// A restore reads a base at the speed of a copy, and replays the chain behind it at about a tenth of that: with more than this part of a base
-/// it would take longer over the chain than over the base.
-const BASES_PART: u64 = 8;
+/// A restore reads a base at the speed of a copy, and replays the chain behind it at about a tenth of that, so a chain should be a small part of
+/// its base. On the other hand a base reads the whole copy once, to verify it, however little is new.
+const BASES_PART: u64 = 4;
 
-/// With so many times as many sections, so many times the least bytes and so many bases behind the base no epoch is taken any more: until then
-/// there is time to make one, on a slow store too, and a restore still ends in a time that has to do with the size of the state.
-const FULL_OBJECTS: u64 = 4;
-const FULL_BYTES: u64 = 32;
+/// At so many times as many sections no epoch is taken any more, and at so many times the least bytes, at least so many bytes, and so many bases: until
+/// then there is time to make one, on a slow store too, and a restore still ends in a time that has to do with the size of the state.
+const FULL_TIMES: u64 = 4;
+const FULL_BYTES: u64 = 256 << 20;
 const FULL_BASES: u64 = 2;
 
-impl ChainLimits {
-    fn bytes(&self, chain: &ChainFacts) -> u64 {
-        self.bytes_min.max(chain.base_bytes / BASES_PART)
-    }
+/// Whether a restore is over sooner from the base than from a chain of so many bytes that leads to it.
+#[must_use]
+pub fn outweighs(chain_bytes: u64, base_bytes: u64) -> bool {
+    chain_bytes > base_bytes / BASES_PART
+}
 
+impl ChainLimits {
     /// Whether a base has to be made.
     #[must_use]
     pub fn due(&self, chain: &ChainFacts) -> bool {
-        chain.objects > self.objects_max || chain.bytes > self.bytes(chain)
+        chain.objects > self.objects_max || chain.bytes > self.bytes_min && outweighs(chain.bytes, chain.base_bytes)
     }
 
     /// Whether the chain must not grow any more.
     #[must_use]
     pub fn full(&self, chain: &ChainFacts) -> bool {
-        let bytes_max = self.bytes_min.saturating_mul(FULL_BYTES);
-        let bytes_max = bytes_max.max(chain.base_bytes.saturating_mul(FULL_BASES));
-        chain.objects > self.objects_max.saturating_mul(FULL_OBJECTS) || chain.bytes > bytes_max
+        self.load(chain) > 1.0
     }
 
-    /// By how much a chain is longer than it should be: of several that are due the one with the largest is first.
+    /// How much of what a chain may be it is: of several that are due the one that comes next to stand still is first.
     #[must_use]
     pub fn load(&self, chain: &ChainFacts) -> f64 {
-        let objects = chain.objects as f64 / self.objects_max.max(1) as f64;
-        objects.max(chain.bytes as f64 / self.bytes(chain).max(1) as f64)
+        let least = self.bytes_min.saturating_mul(FULL_TIMES).max(FULL_BYTES);
+        let bytes_max = least.max(chain.base_bytes.saturating_mul(FULL_BASES));
+        let objects_max = self.objects_max.saturating_mul(FULL_TIMES).max(1);
+        (chain.objects as f64 / objects_max as f64).max(chain.bytes as f64 / bytes_max as f64)
     }
 }
 

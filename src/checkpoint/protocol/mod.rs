@@ -13,7 +13,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use bases::{ChainFacts, ChainLimits, age_is_in_doubt, is_young, third};
+pub use bases::{ChainFacts, ChainLimits, age_is_in_doubt, is_young, outweighs, third};
 pub use collect::{Fate, Seen, Unread, every_pointer, fate, mark_holds};
 pub use fencing::{Fence, SpareDecision, SpareFacts, after_fence, spare};
 pub use publish::{

@@ -128,8 +128,8 @@ impl Upkeep {
         let (shard, chain) = self.chains.full()?;
         Some(format!(
             "{} epochs with {} bytes lie behind the base of shard {shard}, many times what should be, and no new base is done yet: epochs wait \
-             for it. If there are warnings about bases, they say why; else the store is slow for this rate: a longer epoch_interval or a larger \
-             chain_objects_max makes fewer bases",
+             for it. If there are warnings about bases, they say why; else the store is slow for this rate: a larger chain_bytes_min, a longer \
+             epoch_interval or a larger chain_objects_max makes fewer bases",
             chain.objects, chain.bytes
         ))
     }

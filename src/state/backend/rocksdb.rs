@@ -247,13 +247,15 @@ impl Backend for RocksBackend {
             check_key(change.key).map_err(|e| self.site.damaged(e))?;
             batch.add(&change);
         }
-        let mut batch = batch.finish();
         if self.faults.broken("EP-4") {
-            self.write_without_ep_4(batch, applied)?;
+            self.write_without_ep_4(batch.finish(), applied)?;
         } else {
-            batch.put(APPLIED_KEY, row::encode(applied));
+            batch.add(&Change {
+                key: APPLIED_KEY,
+                value: Some(&row::encode(applied)),
+            });
             self.point("mid_apply")?;
-            self.write(batch)?;
+            self.write(batch.finish())?;
         }
         self.point("post_apply")
     }

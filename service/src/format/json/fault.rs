@@ -83,6 +83,12 @@ impl Fault {
         self
     }
 
+    /// The same, about a value whose place in the text is known.
+    pub(super) fn about(mut self, found: Found) -> Fault {
+        self.found = self.found.map(|_| found);
+        self
+    }
+
     pub(super) fn twice() -> Fault {
         Fault {
             reason: "given twice".to_owned(),

@@ -51,17 +51,36 @@ impl JsonReader {
         let Some(first) = bytes.get(start) else {
             return Err(DecodeError::new("no JSON at all, but an empty value"));
         };
-        let reading = Reading::new(limits);
+        let before = row.len();
+        let mut reading = Reading::new(limits);
+        let mut result = self.read_text((text, start, *first), &reading, row);
+        if reading.minus_zero.get() {
+            row.truncate(before);
+            reading = Reading {
+                integers_by_text: true,
+                ..Reading::new(limits)
+            };
+            result = self.read_text((text, start, *first), &reading, row);
+        }
+        result.map_err(|error| reading.explain(text, &error).hint(registry_hint(bytes)))
+    }
+
+    /// `first` is the byte at `start`, where the text begins behind white space.
+    fn read_text<'p>(
+        &'p self,
+        (text, start, first): (&str, usize, u8),
+        reading: &Reading<'p>,
+        row: &mut Vec<Value>,
+    ) -> Result<(), serde_json::Error> {
         let mut parser = serde_json::Deserializer::from_str(text);
         let result = match &self.0 {
-            Root::Datum(shape) => ValueSeed::new(shape, &reading)
+            Root::Datum(shape) => ValueSeed::new(shape, reading)
                 .deserialize(&mut parser)
                 .map(|value| row.push(value)),
-            Root::Columns(members) if *first == b'{' => {
+            Root::Columns(members) if first == b'{' => {
                 let before = row.len();
                 row.resize(before + members.len(), Value::Null);
                 let values = &mut row[before..];
-                let reading = &reading;
                 parser.deserialize_map(RowVisitor {
                     members,
                     reading,
@@ -73,10 +92,7 @@ impl JsonReader {
                 Err(reading.fail(Fault::mismatch("an object", found)))
             }),
         };
-        match result.and_then(|()| parser.end()) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(reading.explain(text, &error).hint(registry_hint(bytes))),
-        }
+        result.and_then(|()| parser.end())
     }
 }
 
@@ -87,6 +103,10 @@ pub(super) struct Reading<'p> {
     fault: RefCell<Option<Fault>>,
     /// Where the fault is, from the inside out.
     path: RefCell<Vec<Segment<'p>>>,
+    /// A whole number was asked for and the parser told of minus zero, as it does of `-0` and of `-1e-400`: its text has to decide.
+    minus_zero: Cell<bool>,
+    /// Whole numbers are read from their text. It takes longer, and minus zero is rare.
+    integers_by_text: bool,
 }
 
 impl<'p> Reading<'p> {
@@ -95,6 +115,8 @@ impl<'p> Reading<'p> {
             values_left: Cell::new(limits.values_max),
             fault: RefCell::new(None),
             path: RefCell::new(Vec::new()),
+            minus_zero: Cell::new(false),
+            integers_by_text: false,
         }
     }
 
@@ -142,6 +164,22 @@ impl<'r, 'p> ValueSeed<'r, 'p> {
         self.reading.fail(Fault::mismatch(self.shape, found))
     }
 
+    /// A whole number, or what is in its place, by its text.
+    #[cold]
+    fn whole<E: Error>(self, raw: &str) -> Result<Value, E> {
+        if raw == "-0" {
+            return self.visit_i64(0);
+        }
+        let mut parser = serde_json::Deserializer::from_str(raw);
+        let reading = self.reading;
+        parser.deserialize_any(self).map_err(|_| {
+            // What is wrong is known, and where it is: to the outer parser this is a place behind the text.
+            let fault = reading.fault.take().map(|fault| fault.about(Found::raw(raw)));
+            reading.fault.replace(fault);
+            E::custom("")
+        })
+    }
+
     /// A value that is of the right kind, and yet none.
     #[cold]
     fn refuse<E: Error>(&self, why: impl fmt::Display) -> E {
@@ -155,11 +193,19 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_, '_> {
 
     #[inline]
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if !matches!(self.shape, Shape::Float | Shape::Decimal { .. }) {
+        let by_text = match self.shape {
+            // The parser's own floats may be off by the last bit.
+            Shape::Float | Shape::Decimal { .. } => true,
+            Shape::Int | Shape::Timestamp => self.reading.integers_by_text,
+            _ => false,
+        };
+        if !by_text {
             return deserializer.deserialize_any(self);
         }
-        // From their text: the parser's own floats may be off by the last bit.
         let raw = <&RawValue>::deserialize(deserializer)?.get();
+        if matches!(self.shape, Shape::Int | Shape::Timestamp) {
+            return self.whole(raw);
+        }
         scalar::read_number(self.shape, raw).map_err(|why| {
             let fault = Fault::mismatch(self.shape, Found::raw(raw));
             self.reading.fail(fault.because(why))
@@ -204,8 +250,12 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         match self.shape {
-            // The reader of JSON takes `-0` for a float: integers have no such number.
-            Shape::Int | Shape::Timestamp if value == 0.0 && value.is_sign_negative() => self.visit_i64(0),
+            Shape::Int | Shape::Timestamp
+                if value == 0.0 && value.is_sign_negative() && !self.reading.integers_by_text =>
+            {
+                self.reading.minus_zero.set(true);
+                self.visit_i64(0)
+            }
             Shape::Int | Shape::Timestamp => Err(self.refuse(scalar::why_no_integer(value))),
             _ => Err(self.mismatch(Found::Scalar)),
         }

@@ -168,7 +168,7 @@ impl Builder<'_> {
         let rows = self.input(&part(&plan.id, "sink"), &plan.input);
         let target = self.target(&plan.id, &plan.connector.make)?;
         let encode = super::encode::RowEncoder::new(plan);
-        rows.to(&part(&plan.id, "sink"), target, move |row, _, output| {
+        rows.to(&part(&plan.id, "sink"), target, move |row, output| {
             encode.write(row, output)
         });
         Ok(())

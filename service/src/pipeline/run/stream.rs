@@ -1,7 +1,7 @@
 //! Rows on their way, keyed or not: the engine has a type for each.
 use crate::value::Row;
+use keyfold::operator::Refused;
 use keyfold::operator::terminal::Output;
-use keyfold::operator::{Meta, Refused};
 use keyfold::topology::{KeyedStream, Stream, Target};
 
 /// A stream of rows.
@@ -77,11 +77,11 @@ impl Rows {
         &self,
         id: &str,
         target: Target,
-        encode: impl Fn(&Row, &Meta<'_>, &mut Output) -> Result<(), String> + Send + Sync + 'static,
+        encode: impl Fn(&Row, &mut Output) -> Result<(), String> + Send + Sync + 'static,
     ) {
         match self {
-            Rows::Free(stream) => stream.to_with(id, target, encode),
-            Rows::Keyed(stream) => stream.to_with(id, target, encode),
+            Rows::Free(stream) => stream.to_encoded(id, target, encode),
+            Rows::Keyed(stream) => stream.to_encoded(id, target, encode),
         }
     }
 }

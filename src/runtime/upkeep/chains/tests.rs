@@ -113,3 +113,41 @@ fn a_resumed_chain_without_a_base_is_due_and_not_full() {
     chains.resume(Shard(0), &state(Some(based)));
     assert_eq!((chains.most_due(), chains.longest()), (None, Some((1, 57))));
 }
+
+/// A shard whose chain was near its end waited for all that were longer than they should be, and the job stood still: what counts is how near the
+/// end is, by sections or by bytes.
+#[test]
+fn of_two_chains_that_are_due_the_one_nearer_to_its_end_is_first() {
+    const MIB: u64 = 1 << 20;
+    let limits = ChainLimits {
+        objects_max: 256,
+        bytes_min: 8 * MIB,
+    };
+    let facts = |objects: u64, mib: u64, base_mib: u64| ChainFacts {
+        objects,
+        bytes: mib * MIB,
+        base_bytes: base_mib * MIB,
+    };
+    let due = [(256, 8, 0), (1, 9, 0), (257, 0, 0), (1, 16, 64), (1, 17, 64)];
+    let due = due.map(|(objects, mib, base)| limits.due(&facts(objects, mib, base)));
+    assert_eq!(due, [false, true, true, false, true]);
+    let full = [
+        (1024, 256, 0),
+        (1, 257, 0),
+        (1025, 0, 0),
+        (1, 2048, 1024),
+        (1, 2049, 1024),
+    ];
+    let full = full.map(|(objects, mib, base)| limits.full(&facts(objects, mib, base)));
+    assert_eq!(full, [false, true, true, false, true]);
+    let large = ChainLimits {
+        bytes_min: 100 * MIB,
+        ..limits
+    };
+    assert!(!large.full(&facts(1, 400, 0)) && large.full(&facts(1, 401, 0)));
+    let (hot, quiet) = (facts(100, 64, 0), facts(1000, 1, 0));
+    assert!(
+        limits.load(&quiet) > limits.load(&hot),
+        "1000 sections of 1024, 64 MiB of 256"
+    );
+}

@@ -1,6 +1,7 @@
 //! How the databases are set up.
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, LruCacheOptions, Options,
+    WriteBufferManager,
 };
 
 /// The one column family. Opened by name, because batched reads ask for its handle.
@@ -62,10 +63,22 @@ const MEMTABLE_BYTES_OF_MANY: usize = 1 << 20;
 const ARENA_BYTES_MIN: usize = 8 << 10;
 const ARENA_BYTES_MAX: usize = 1 << 20;
 
+/// Least size of a part of the cache. Memtables are charged to it as blocks of 256 KiB that lie in any of its parts, and a part that is full of them
+/// keeps no other: with RocksDB's own parts of a megabyte or two chance made that of many.
+const CACHE_PART_BYTES: usize = 8 << 20;
+
+fn cache(bytes: usize) -> Cache {
+    let parts = (bytes / CACHE_PART_BYTES).clamp(1, 64);
+    let mut options = LruCacheOptions::default();
+    options.set_capacity(bytes);
+    options.set_num_shard_bits(parts.ilog2() as i32);
+    Cache::new_lru_cache_opts(&options)
+}
+
 impl Shared {
     pub fn new(settings: RocksSettings) -> Self {
         // Memtables are charged to the cache, so that its capacity is the one bound.
-        let cache = Cache::new_lru_cache(settings.block_cache_bytes + settings.write_buffer_bytes);
+        let cache = cache(settings.block_cache_bytes + settings.write_buffer_bytes);
         // Never stalls writers: the commit driver applies, and it must not wait for another shard's flush.
         let write_buffers =
             WriteBufferManager::new_write_buffer_manager_with_cache(settings.write_buffer_bytes, false, cache.clone());
@@ -90,7 +103,7 @@ impl Shared {
         options.set_memtable_prefix_bloom_ratio(0.015);
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_compression_type(DBCompressionType::Lz4);
-        // Level 0 lives for seconds: compressing it takes a quarter of the time of a flush.
+        // Level 0 is four tables at most, and under load lives for seconds: compressing it took a quarter of the time of a flush.
         options.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
         options.set_max_background_jobs(2);
         options.set_max_open_files(self.settings.open_files_max);
@@ -109,7 +122,7 @@ impl Shared {
         table.set_block_cache(&self.cache);
         table.set_bloom_filter(10.0, false);
         table.set_cache_index_and_filter_blocks(true);
-        // In small parts: the cache is cut into shards of a megabyte or two, and a filter that is larger than one is read anew each time.
+        // In small parts: the cache is cut into parts of some megabytes, and a filter that is larger than one is read anew each time.
         table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
         table.set_partition_filters(true);
         table.set_metadata_block_size(4 << 10);

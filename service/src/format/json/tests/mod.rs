@@ -30,6 +30,31 @@ fn refuses(ty: &str, json: &str, told: &str) {
     assert_eq!(result, Err(told.to_owned()), "{json} as {ty}");
 }
 
+/// The parser tells of `-0`, `-0.0` and `-1e-400` alike as of minus zero; all of them were read as the whole number 0.
+#[test]
+fn of_what_the_parser_takes_for_minus_zero_only_minus_zero_is_a_whole_number() {
+    reads("int64", "-0", Value::Int(0));
+    reads("timestamp", "-0", Value::Timestamp(0));
+    reads(
+        "[int64]",
+        "[-0, 7, null]",
+        Value::Array([Value::Int(0), Value::Int(7), Value::Null].into()),
+    );
+    for text in ["-0.0", "-0e0", "-1e-400"] {
+        let told = format!(
+            "x: expected int64, found number {text}: only whole numbers, without a point or an exponent (byte 5)"
+        );
+        refuses("int64", text, &told);
+        refuses(
+            "[int64]",
+            &format!("[-0, {text}]"),
+            &told.replace("x:", "x[1]:").replace("byte 5", "byte 10"),
+        );
+    }
+    let told = "x[1]: expected int64, found string \"7\" (byte 10)";
+    refuses("[int64]", "[-0, \"7\"]", told);
+}
+
 #[test]
 fn each_type_is_read_from_what_the_documentation_lists() {
     reads("bool", "true", Value::Bool(true));
