@@ -52,7 +52,7 @@ soak: build kafka-fetch ## Feeds pipelines with garbage for SECONDS (default 120
 bench-takeover: build kafka-fetch ## Measures the pause of partitions that move between instances, with a million keys
 	"$${CARGO_TARGET_DIR:-target}/release/takeover"
 
-bench: build kafka-fetch ## Measures rate, CPU, memory, restart and latency beside a baseline; takes about half an hour
+bench: build kafka-fetch ## Measures rate, CPU, memory, restart and latency beside a baseline; takes about twenty minutes
 	"$${CARGO_TARGET_DIR:-target}/release/bench"
 
 bench-peers: build kafka-fetch ## Measures Kafka Streams and Flink on the same input, with Keyfold beside them; takes about three quarters of an hour
