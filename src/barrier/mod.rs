@@ -1,18 +1,27 @@
 //! Barriers cut the stream into epochs; a keyed lane aligns them over its inputs (Chandy-Lamport snapshots as in Carbone et al.,
 //! "Lightweight Asynchronous Snapshots for Distributed Dataflows", 2015).
 
-use crate::types::{TimestampMs, Watermark};
+use crate::types::{Shards, TimestampMs, Watermark};
+
+/// Where the driver has the stream cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// The runtime's count of barriers, from 1. Not the epoch id: that is given out when the object is built.
+    pub epoch: u64,
+    /// The watermark of the sections of the epoch before. From this barrier on every lane takes state that has expired before it for gone,
+    /// so that the local copies may let go of it.
+    pub horizon: TimestampMs,
+    /// The shards whose local copies take this epoch's changes, and those of earlier epochs that they have not taken yet.
+    pub taking: Shards,
+}
 
 /// Flows with the records and never overtakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Barrier {
-    /// The runtime's count of barriers, from 1. Not the epoch id: that is given out when the object is built.
-    pub epoch: u64,
+    /// What it cuts.
+    pub cut: Cut,
     /// The sender's watermark.
     pub watermark: Watermark,
-    /// The watermark of the sections of the epoch before. From this barrier on every lane takes state that has expired before it for gone,
-    /// so that the local copies may let go of it.
-    pub horizon: TimestampMs,
 }
 
 /// What to do with an input that has delivered a barrier.

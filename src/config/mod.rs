@@ -34,6 +34,9 @@ pub struct Config {
     pub keyed_lanes: u32,
     /// The process's memory budget in bytes, split by [`Config::budget`].
     pub memory_bytes: usize,
+    /// Where fewer bytes of state have changed than this, the local copies take all changes at each barrier. Beyond it they take turns where that
+    /// saves writes (docs/adr/0021).
+    pub at_once_bytes: usize,
     /// Records with a timestamp further ahead of the clock follow the bad-record policy (brokers refuse more than an hour).
     pub max_future: Duration,
     /// Take over from a live instance instead of waiting as a spare.
@@ -80,6 +83,7 @@ impl Config {
             source_lanes: 1,
             keyed_lanes: (cores / 2).max(1),
             memory_bytes: 512 << 20,
+            at_once_bytes: 1 << 20,
             max_future: Duration::from_secs(3000),
             take_over: false,
             accept_lost_pointers: false,

@@ -74,7 +74,9 @@ impl<T, S: Clone, U> Push<T> for Aggregate<T, S, U> {
         self.next.end_batch(applied, lane)
     }
     fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
-        self.map.encode_dirty(barrier.epoch, &mut share.changes)?;
+        share.waiting += self
+            .map
+            .encode_dirty(barrier.cut.epoch, barrier.cut.taking, &mut share.changes)?;
         self.next.barrier(barrier, share, lane)
     }
     fn dirty_bytes(&self) -> usize {

@@ -140,10 +140,10 @@ impl<T> TypedLane<T> {
         let started = Instant::now();
         let watermark = self.context.watermark;
         let barrier = Barrier { watermark, ..barrier };
-        let mut share = LaneShare::new(barrier.epoch, self.context.setup.groups.shards, watermark);
+        let mut share = LaneShare::new(barrier.cut.epoch, self.context.setup.groups.shards, watermark);
         self.chain.barrier(barrier, &mut share, &mut self.context)?;
         // Before the share is handed over: nobody removes anything by this horizon until every lane has done so.
-        self.context.horizon = barrier.horizon;
+        self.context.horizon = barrier.cut.horizon;
         self.context.send_eagerly()?;
         self.context.hand_over(&mut share);
         self.context.setup.gauges.dirty_bytes.store(0, Ordering::Relaxed);

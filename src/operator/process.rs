@@ -156,7 +156,7 @@ impl<T, U, P: KeyedProcess<T, U>> Push<T> for Process<P, U> {
     }
     fn barrier(&mut self, barrier: Barrier, share: &mut LaneShare, lane: &mut LaneContext) -> Result<(), LaneError> {
         for cell in self.scope.cells() {
-            cell.encode_dirty(barrier.epoch, &mut share.changes)?;
+            share.waiting += cell.encode_dirty(barrier.cut.epoch, barrier.cut.taking, &mut share.changes)?;
         }
         self.next.barrier(barrier, share, lane)
     }

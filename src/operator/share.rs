@@ -1,6 +1,6 @@
 //! What a lane hands over at a barrier.
 use crate::sink::OutputBuffer;
-use crate::state::ChangeSet;
+use crate::state::{ChangeSet, Waiting};
 use crate::types::output::OutputFrames;
 use crate::types::{Position, Watermark};
 use std::time::Duration;
@@ -10,8 +10,10 @@ use std::time::Duration;
 pub struct LaneShare {
     /// The barrier's count.
     pub epoch: u64,
-    /// Changes per shard.
+    /// Changes per shard. Of shards whose copies take them with this epoch, those of earlier epochs, too.
     pub changes: Vec<ChangeSet>,
+    /// What has changed and stays in the lane until the local copies of its shards take it.
+    pub waiting: Waiting,
     /// Outputs per shard for the log's transaction.
     pub outputs: Vec<OutputBuffer>,
     /// Outputs per shard for the outbox.
@@ -34,6 +36,7 @@ impl LaneShare {
         LaneShare {
             epoch,
             changes: vec![ChangeSet::default(); shards],
+            waiting: Waiting::default(),
             outputs: std::iter::repeat_with(OutputBuffer::default).take(shards).collect(),
             outbox: vec![OutputFrames::default(); shards],
             positions: Vec::new(),

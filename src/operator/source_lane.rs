@@ -3,10 +3,10 @@ use super::chain::Push;
 use super::context::{LaneContext, LaneSetup, Meta, refusal};
 use super::error::{BadReason, LaneError, StepError};
 use super::share::LaneShare;
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, Cut};
 use crate::source::{Flow, RecordSink};
 use crate::telemetry::{Activity, SourceMeter};
-use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, TimestampMs, Watermark};
+use crate::types::{KeyGroup, Origin, Original, Position, RecordRef, Watermark};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -150,16 +150,12 @@ impl SourceLane {
     ///
     /// # Errors
     /// What ends the lane.
-    pub fn barrier(&mut self, epoch: u64, horizon: TimestampMs) -> Result<LaneShare, LaneError> {
+    pub fn barrier(&mut self, cut: Cut) -> Result<LaneShare, LaneError> {
         self.context.meter.enter(Activity::Busy);
         self.advance_watermark();
         let watermark = self.context.watermark;
-        let mut share = LaneShare::new(epoch, self.context.setup.groups.shards, watermark);
-        let barrier = Barrier {
-            epoch,
-            watermark,
-            horizon,
-        };
+        let mut share = LaneShare::new(cut.epoch, self.context.setup.groups.shards, watermark);
+        let barrier = Barrier { cut, watermark };
         self.chain.barrier(barrier, &mut share, &mut self.context)?;
         self.context.send_eagerly()?;
         share.positions = self.partitions.iter().map(|p| p.position.clone()).collect();

@@ -1,8 +1,8 @@
 //! The named states of a process operator.
 use super::context::{LaneSetup, Meta};
 use super::map_meter::observer;
-use crate::state::{ChangeSet, Kept, KeyRef, MapLimits, StateError, StateId, Ttl, TypedMap};
-use crate::types::{Codec, KeyGroup, KeyGroups, Partitioner, TimestampMs};
+use crate::state::{ChangeSet, Kept, KeyRef, MapLimits, StateError, StateId, Ttl, TypedMap, Waiting};
+use crate::types::{Codec, KeyGroup, KeyGroups, Partitioner, Shards, TimestampMs};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -140,7 +140,7 @@ pub(super) trait StateCell {
     fn prefetch(&self, keys: &[KeyRef<'_>]) -> Result<(), StateError>;
     /// Returns the bytes of state that were read or changed.
     fn end_batch(&self, applied: u64) -> usize;
-    fn encode_dirty(&self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError>;
+    fn encode_dirty(&self, epoch: u64, taking: Shards, out: &mut [ChangeSet]) -> Result<Waiting, StateError>;
     fn dirty_bytes(&self) -> usize;
     fn settle(&self, undo: bool) -> Result<(), StateError>;
 }
@@ -155,8 +155,8 @@ impl<S: Clone> StateCell for RefCell<ValueCell<S>> {
         map.maintain();
         map.take_touched()
     }
-    fn encode_dirty(&self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
-        self.borrow_mut().map.encode_dirty(epoch, out)
+    fn encode_dirty(&self, epoch: u64, taking: Shards, out: &mut [ChangeSet]) -> Result<Waiting, StateError> {
+        self.borrow_mut().map.encode_dirty(epoch, taking, out)
     }
     fn dirty_bytes(&self) -> usize {
         self.borrow().map.dirty_bytes()

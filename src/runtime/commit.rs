@@ -18,7 +18,7 @@ use crate::state::{Applied, Backend, Expiry, StateError};
 use crate::telemetry::EpochPhase;
 use crate::testing::Faults;
 use crate::types::{Digest, EpochId, Incarnation, Link, Position, Sequence, Shard, TimestampMs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,10 @@ pub struct CommitDriver {
     pub(super) expected: Expected,
     pub(super) instance: Instance,
     pub(super) backends: Vec<Arc<dyn Backend>>,
+    /// The shards whose copies have not taken every committed section yet: what they lack waits in the lanes.
+    pub(super) behind: BTreeSet<Shard>,
+    /// One of them whose copy is to become a base.
+    pub(super) wanted: Option<Shard>,
     pub(super) expiry: Expiry,
     pub(super) outboxes: Outboxes,
     pub(super) patience: Patience,
@@ -163,6 +167,8 @@ impl CommitDriver {
         self.pointers.clear();
         self.positions.clear();
         self.backends.clear();
+        self.behind.clear();
+        self.wanted = None;
     }
 
     /// A sign of life for the group (group mode).
@@ -231,7 +237,8 @@ impl CommitDriver {
             shards,
             records,
         } = epoch;
-        let horizons = shards.iter().map(|s| (s.shard, s.horizon)).collect();
+        let taking = shards.iter().filter(|s| s.taken);
+        let horizons: BTreeMap<Shard, Option<TimestampMs>> = taking.map(|s| (s.shard, s.horizon)).collect();
         let mut outputs = Vec::new();
         let mut sections = Vec::new();
         for mut shard in shards {
@@ -239,8 +246,15 @@ impl CommitDriver {
             sections.push(self.section(shard));
         }
         let (id, footer) = self.commit_sections(&mut sections, outputs, (genesis, records))?;
-        self.apply(id, footer, &sections)?;
-        self.sweep(&sections, &horizons)?;
+        let taking = || sections.iter().filter(|s| horizons.contains_key(&s.shard));
+        self.apply(id, footer, taking())?;
+        self.sweep(taking(), &horizons)?;
+        for section in &sections {
+            match horizons.contains_key(&section.shard) {
+                true => self.behind.remove(&section.shard),
+                false => self.behind.insert(section.shard),
+            };
+        }
         self.deliver(&sections)
     }
 
@@ -296,6 +310,11 @@ impl CommitDriver {
             elapsed: self.patience.clock.elapsed(),
             wall_ms: self.patience.clock.now_ms(),
         }
+    }
+
+    /// A shard whose copy is to take what it lacks, so that a base may be made of it.
+    pub(super) fn take_wanted(&mut self) -> Option<Shard> {
+        self.wanted.take()
     }
 
     fn deliver(&mut self, sections: &[Section]) -> Result<(), RuntimeError> {
@@ -405,7 +424,12 @@ impl CommitDriver {
         self.pointers = shards.map(|shard| (shard, pointer)).collect();
     }
 
-    fn apply(&self, epoch: EpochId, footer: Digest, sections: &[Section]) -> Result<(), RuntimeError> {
+    fn apply<'a>(
+        &self,
+        epoch: EpochId,
+        footer: Digest,
+        sections: impl Iterator<Item = &'a Section>,
+    ) -> Result<(), RuntimeError> {
         let started = self.patience.clock.elapsed();
         for section in sections {
             let Some(backend) = self.backends.get(section.shard.0 as usize) else {
@@ -418,7 +442,7 @@ impl CommitDriver {
                 epoch,
                 footer,
             };
-            self.locally("apply", || backend.apply(&mut section.changes.iter(), &applied))?;
+            self.locally("apply", || backend.apply(&mut section.changes.all(), &applied))?;
         }
         self.took(EpochPhase::Apply, started);
         Ok(())
@@ -426,7 +450,11 @@ impl CommitDriver {
 
     /// Removes a little of what has expired. By the watermark of the epoch before, which every lane knew when it handed over its share of this
     /// one: a lane that reads meanwhile takes what is removed for absent either way (EP-4, docs/adr/0013).
-    fn sweep(&self, sections: &[Section], horizons: &BTreeMap<Shard, Option<TimestampMs>>) -> Result<(), RuntimeError> {
+    fn sweep<'a>(
+        &self,
+        sections: impl Iterator<Item = &'a Section>,
+        horizons: &BTreeMap<Shard, Option<TimestampMs>>,
+    ) -> Result<(), RuntimeError> {
         for section in sections {
             let (shard, horizon) = (section.shard, horizons.get(&section.shard).copied().flatten());
             let Some(backend) = self.backends.get(shard.0 as usize) else {

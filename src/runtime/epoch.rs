@@ -3,7 +3,7 @@ use crate::operator::LaneShare;
 use crate::sink::OutputBuffer;
 use crate::state::ChangeSet;
 use crate::types::output::OutputFrames;
-use crate::types::{KeyGroups, Position, Shard, TimestampMs, Watermark};
+use crate::types::{KeyGroups, Position, Shard, Shards, TimestampMs, Watermark};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct ShardEpoch {
     pub horizon: Option<TimestampMs>,
     /// Changes of state.
     pub changes: ChangeSet,
+    /// Whether the shard's local copy takes them, and what earlier epochs have changed with them.
+    pub taken: bool,
     /// Outputs for the log, in lane order.
     pub outputs: Vec<OutputBuffer>,
     /// Outputs for the outbox.
@@ -127,7 +129,7 @@ impl Standing {
     #[must_use]
     pub fn genesis(&self) -> Epoch {
         let owned = (0..self.groups.shards).filter(|s| self.owned[*s as usize]);
-        let shards = owned.map(|s| self.shard_epoch(Shard(s))).collect();
+        let shards = owned.map(|s| self.shard_epoch(Shard(s), Shards::ALL)).collect();
         Epoch {
             genesis: true,
             shards,
@@ -135,20 +137,22 @@ impl Standing {
         }
     }
 
-    fn shard_epoch(&self, shard: Shard) -> ShardEpoch {
+    fn shard_epoch(&self, shard: Shard, taking: Shards) -> ShardEpoch {
         ShardEpoch {
             shard,
             positions: self.of_shard(shard),
             watermark: self.watermarks.get(shard.0 as usize).copied().flatten(),
             horizon: None,
             changes: ChangeSet::default(),
+            taken: taking.contain(shard),
             outputs: Vec::new(),
             outbox: OutputFrames::default(),
         }
     }
 
-    /// Moves on by the shares of one barrier; shards in which nothing moved are left out.
-    pub fn advance(&mut self, shares: Vec<LaneShare>) -> Epoch {
+    /// Moves on by the shares of one barrier, with which the local copies of the shards in `taking` take what has changed; shards in which nothing
+    /// moved, and whose copy has nothing to take, are left out.
+    pub fn advance(&mut self, shares: Vec<LaneShare>, taking: Shards) -> Epoch {
         let moved = self.move_positions(&shares);
         let horizons = self.watermarks.clone();
         let raised = self.raise_watermarks(&shares);
@@ -157,7 +161,9 @@ impl Standing {
             .filter(|s| !s.positions.is_empty())
             .map(|s| s.records)
             .sum();
-        let mut shards: Vec<ShardEpoch> = (0..self.groups.shards).map(|s| self.shard_epoch(Shard(s))).collect();
+        let mut shards: Vec<ShardEpoch> = (0..self.groups.shards)
+            .map(|s| self.shard_epoch(Shard(s), taking))
+            .collect();
         shards
             .iter_mut()
             .zip(horizons)
@@ -197,10 +203,10 @@ impl Standing {
         }
     }
 
-    /// Gives a shard a section although nothing moved in it.
-    pub fn add_to(&self, epoch: &mut Epoch, shard: Shard) {
+    /// Gives a shard a section although nothing moved in it, in an epoch that was made with `taking`.
+    pub fn add_to(&self, epoch: &mut Epoch, shard: Shard, taking: Shards) {
         if epoch.shards.iter().all(|s| s.shard != shard) {
-            epoch.shards.push(self.shard_epoch(shard));
+            epoch.shards.push(self.shard_epoch(shard, taking));
         }
     }
 
@@ -265,7 +271,7 @@ mod tests {
         let mut share = LaneShare::new(1, 2, at(2));
         share.positions = vec![position(0, 5), position(1, 7), position(2, 10)];
         share.records = 1;
-        let epoch = standing.advance(vec![share]);
+        let epoch = standing.advance(vec![share], Shards::ALL);
         assert_eq!((epoch.shards.len(), epoch.records), (1, 1));
         assert_eq!(epoch.shards[0].shard, Shard(0));
         assert_eq!(epoch.shards[0].positions, vec![position(0, 5), position(2, 10)]);
@@ -285,7 +291,7 @@ mod tests {
             let carried = standing.horizon();
             let mut share = LaneShare::new(1, 2, at(watermark));
             share.positions = vec![position(0, 10 + n as i64), position(1, 10 + n as i64)];
-            for shard in standing.advance(vec![share]).shards {
+            for shard in standing.advance(vec![share], Shards::ALL).shards {
                 let horizon = shard.horizon.unwrap_or(i64::MIN);
                 assert!(horizon <= known[shard.shard.0 as usize].max(carried), "epoch {n}");
                 assert!(horizon <= shard.watermark.unwrap_or(i64::MIN));
@@ -302,8 +308,8 @@ mod tests {
             share.positions = vec![position(0, 5)];
             share
         };
-        let epoch = standing.advance(vec![lane(9), lane(4)]);
+        let epoch = standing.advance(vec![lane(9), lane(4)], Shards::ALL);
         assert!(epoch.shards.iter().all(|s| s.watermark == Some(4)));
-        assert!(standing.advance(vec![lane(1)]).shards.is_empty());
+        assert!(standing.advance(vec![lane(1)], Shards::ALL).shards.is_empty());
     }
 }

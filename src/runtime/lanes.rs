@@ -1,5 +1,6 @@
 //! The threads of the data plane, and what they tell the driver.
 use super::error::{RuntimeError, no_thread};
+use crate::barrier::Cut;
 use crate::exchange::LaneGone;
 use crate::operator::context::LaneGauges;
 use crate::operator::keyed_lane::LaneStep;
@@ -8,7 +9,7 @@ use crate::operator::{LaneError, LaneSetup, LaneShare};
 use crate::source::{Flow, RecordSink, SourceError, SourceReader};
 use crate::state::StateError;
 use crate::topology::{BuiltSegment, OpenSource};
-use crate::types::{Position, RecordRef, TimestampMs};
+use crate::types::{Position, RecordRef};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -103,14 +104,6 @@ impl Gate {
             || load.epoch_bytes > self.epoch_bytes_max
             || load.count > self.outputs_max
     }
-}
-
-/// Asks a source lane for a barrier.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
-    pub epoch: u64,
-    /// See [`crate::barrier::Barrier::horizon`].
-    pub horizon: TimestampMs,
 }
 
 /// The running lanes.
@@ -283,8 +276,8 @@ fn source_lane(
         }
         paused = Duration::ZERO;
         match next_command(commands, wait) {
-            Ok(Cut { epoch, horizon }) => {
-                let share = lane.barrier(epoch, horizon)?;
+            Ok(cut) => {
+                let share = lane.barrier(cut)?;
                 let _ = events.send(Event::Share(Box::new(share)));
                 continue;
             }

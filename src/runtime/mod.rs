@@ -23,6 +23,7 @@ pub mod progress;
 mod publish;
 mod restore;
 mod start;
+mod turns;
 mod upkeep;
 
 pub use error::{ExitCode, RuntimeError};

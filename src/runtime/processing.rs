@@ -4,10 +4,12 @@ use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
 use super::error::{RuntimeError, no_thread};
-use super::lanes::{self, Cut, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
+use super::lanes::{self, Event, Gate, Lanes, SourceStart, lane_error, panic_text};
 use super::measure::Sampler;
 use super::progress::Phase;
 use super::start::expiry;
+use super::turns::Turns;
+use crate::barrier::Cut;
 use crate::config::{Budget, Config, Guarantee};
 use crate::operator::context::LaneGauges;
 use crate::operator::states::StateIds;
@@ -16,7 +18,7 @@ use crate::sink::SpillDir;
 use crate::source::{Source, SourceError};
 use crate::state::ImageKind;
 use crate::telemetry::{EpochPhase, Metrics, Trouble};
-use crate::types::{Clock, Position, Sharding};
+use crate::types::{Clock, Position, Sharding, Shards};
 use crossbeam_channel::RecvTimeoutError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -77,6 +79,8 @@ struct Loop<'a> {
     interval: Duration,
     recommit: Duration,
     epoch: u64,
+    /// Whose copy takes what has changed.
+    turns: Turns,
     /// Whose turn to be flushed it is.
     turn: usize,
     /// Barriers left that come before their time.
@@ -154,6 +158,7 @@ impl Processing<'_> {
                 outputs,
                 epoch_bytes,
             };
+            let turns = Turns::new(driver.expected.groups.shards, &config);
             let result = lanes.and_then(|lanes| {
                 let mut main = Loop {
                     driver,
@@ -166,6 +171,7 @@ impl Processing<'_> {
                     interval: config.epoch_interval,
                     recommit: config.recommit_interval,
                     epoch: 0,
+                    turns,
                     turn: 0,
                     soon: if paused { SOON_MAX } else { 0 },
                     kind,
@@ -394,7 +400,7 @@ impl Loop<'_> {
             let due_now = stopping || clock.elapsed() >= due || self.over_mark();
             // One more section does no harm, and a stop, or whoever the shards go to, does not wait for a base.
             if stopping || due_now && !self.chain_is_full(clock.as_ref()) {
-                self.epoch(runtime, lanes)?;
+                self.epoch(runtime, lanes, stopping)?;
                 due = clock.elapsed() + self.until_next();
                 // Last: who waits for it may move the clock to the next one.
                 runtime.progress.add_barrier();
@@ -462,13 +468,24 @@ impl Loop<'_> {
             || load.count > self.marks.outputs
     }
 
+    /// The shards whose copies take what has changed with the next epoch: all at the end, since whoever goes on from here begins with the copies
+    /// alone; before a base the one that it is made of.
+    fn taking(&mut self, last: bool) -> Shards {
+        match self.driver.take_wanted() {
+            _ if last => Shards::ALL,
+            Some(shard) => Shards::only(shard),
+            None => self.turns.next(self.gate.load().dirty),
+        }
+    }
+
     /// One epoch: barrier, shares, commit. Lanes go on with the next one meanwhile.
-    fn epoch(&mut self, runtime: &Runtime, lanes: &Lanes<'_>) -> Result<(), RuntimeError> {
+    fn epoch(&mut self, runtime: &Runtime, lanes: &Lanes<'_>, last: bool) -> Result<(), RuntimeError> {
         self.epoch += 1;
         let ordered = runtime.clock.elapsed();
         let cut = Cut {
             epoch: self.epoch,
             horizon: self.standing.horizon(),
+            taking: self.taking(last),
         };
         for command in &lanes.commands {
             // A lane that is gone has reported why; the shares below find it.
@@ -478,12 +495,13 @@ impl Loop<'_> {
         let collected = runtime.clock.elapsed().saturating_sub(ordered);
         let encode = shares.iter().map(|s| s.encode).max().unwrap_or_default();
         self.in_flight(&shares);
+        self.turns.handed_over(&shares, cut.taking);
         if let Some(eager) = &self.eager {
             eager.drain(self.driver)?;
         }
-        let mut epoch = self.standing.advance(shares);
+        let mut epoch = self.standing.advance(shares, cut.taking);
         for shard in self.driver.upkeep.waiting(runtime.clock.elapsed()) {
-            self.standing.add_to(&mut epoch, shard);
+            self.standing.add_to(&mut epoch, shard, cut.taking);
         }
         self.soon = self.soon.saturating_sub(1);
         if !epoch.shards.is_empty() {

@@ -28,7 +28,7 @@ use crate::source::{Membership, SourceError};
 use crate::state::{Backend, BackendFactory, Expiry, StateId, Ttl};
 use crate::topology::BuiltSink;
 use crate::types::{KeyGroups, Position, Shard, TopicInfo};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -252,6 +252,8 @@ pub(super) fn driver(
         },
         instance,
         backends: Vec::new(),
+        behind: BTreeSet::new(),
+        wanted: None,
         expiry: Expiry::new(prepared.groups, Vec::new()),
         outboxes: Outboxes::new(prepared.outboxes.take().unwrap_or_default()),
         patience: patience(runtime),

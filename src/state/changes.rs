@@ -1,4 +1,5 @@
-//! The encoded changes of one shard in one epoch, as a lane hands them over at a barrier.
+//! The encoded changes of one shard in one epoch, as a lane hands them over at a barrier; where the shard's local copy has not taken the epochs
+//! before, their changes with them.
 
 /// A changed state key with its new envelope, or None for a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,25 +10,46 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
+/// Since when a value is what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// It is part of the epoch.
+    ThisEpoch,
+    /// It was part of an earlier one, and the local copy has yet to take it.
+    Earlier,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     start: usize,
+    /// With [`EARLIER`] for a change of an earlier epoch.
     key_len: u32,
     /// `u32::MAX` marks a deletion.
     value_len: u32,
 }
 
 const DELETED: u32 = u32::MAX;
+const EARLIER: u32 = 1 << 31;
+
+impl Entry {
+    fn is_of_this_epoch(self) -> bool {
+        self.key_len & EARLIER == 0
+    }
+
+    fn key_len(self) -> usize {
+        (self.key_len & !EARLIER) as usize
+    }
+}
 
 /// Changes of this mean size are copied once more, so that they lie in their order. Larger ones are read fast enough where they are.
 const LAID_OUT_BYTES: usize = 256;
 
-/// A length that would be taken for another one, or for a deletion, must not reach the store.
-fn length(len: usize) -> u32 {
+/// A length that would be taken for another one, for a deletion or a mark, must not reach the store.
+fn length(len: usize, limit: u32) -> u32 {
     u32::try_from(len)
         .ok()
-        .filter(|len| *len != DELETED)
-        .expect("invariant: keys and values are smaller than 4 GiB")
+        .filter(|len| *len < limit)
+        .expect("invariant: keys are smaller than 2 GiB, values than 4 GiB")
 }
 
 /// Changes in an arena; sorted by [`ChangeSet::sort`].
@@ -35,6 +57,8 @@ fn length(len: usize) -> u32 {
 pub struct ChangeSet {
     arena: Vec<u8>,
     entries: Vec<Entry>,
+    /// How many of them are of an earlier epoch.
+    earlier: usize,
 }
 
 impl ChangeSet {
@@ -44,6 +68,7 @@ impl ChangeSet {
     /// What `value` returns; nothing is added then.
     pub fn push_with<E>(
         &mut self,
+        since: Since,
         key: impl FnOnce(&mut Vec<u8>),
         value: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
     ) -> Result<(), E> {
@@ -60,13 +85,15 @@ impl ChangeSet {
                     self.arena.truncate(key_end);
                 }
                 let value_len = if present {
-                    length(self.arena.len() - key_end)
+                    length(self.arena.len() - key_end, DELETED)
                 } else {
                     DELETED
                 };
+                let mark = if since == Since::Earlier { EARLIER } else { 0 };
+                self.earlier += usize::from(since == Since::Earlier);
                 self.entries.push(Entry {
                     start,
-                    key_len: length(key_end - start),
+                    key_len: length(key_end - start, EARLIER) | mark,
                     value_len,
                 });
                 Ok(())
@@ -74,10 +101,11 @@ impl ChangeSet {
         }
     }
 
-    /// Adds a change by copy.
+    /// Adds a change of this epoch by copy.
     pub fn push(&mut self, change: Change<'_>) {
         let value = change.value;
         let added: Result<(), std::convert::Infallible> = self.push_with(
+            Since::ThisEpoch,
             |out| out.extend_from_slice(change.key),
             |out| {
                 out.extend_from_slice(value.unwrap_or_default());
@@ -98,13 +126,14 @@ impl ChangeSet {
             start: e.start + base,
             ..*e
         }));
+        self.earlier += other.earlier;
     }
 
     fn key(&self, e: Entry) -> &[u8] {
-        &self.arena[e.start..e.start + e.key_len as usize]
+        &self.arena[e.start..e.start + e.key_len()]
     }
 
-    /// Sorts by state key. Keys are unique within an epoch (a lane owns its key groups).
+    /// Sorts by state key. Keys are unique (a lane owns its key groups, and hands a key over once).
     pub fn sort(&mut self) {
         let entries = std::mem::take(&mut self.entries);
         // With the beginning of the key beside each, few comparisons go to the arena.
@@ -121,7 +150,7 @@ impl ChangeSet {
         let mut arena = Vec::with_capacity(self.arena.len());
         for entry in &mut self.entries {
             let value_len = if entry.value_len == DELETED { 0 } else { entry.value_len };
-            let end = entry.start + entry.key_len as usize + value_len as usize;
+            let end = entry.start + entry.key_len() + value_len as usize;
             let start = arena.len();
             arena.extend_from_slice(&self.arena[entry.start..end]);
             entry.start = start;
@@ -136,25 +165,41 @@ impl ChangeSet {
         u128::from_be_bytes(bytes)
     }
 
-    /// The changes, in the present order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
-        self.entries.iter().map(|e| {
-            let value_start = e.start + e.key_len as usize;
-            let value = (e.value_len != DELETED).then(|| &self.arena[value_start..value_start + e.value_len as usize]);
-            Change {
-                key: self.key(*e),
-                value,
-            }
-        })
+    /// The epoch's changes, in the present order.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        self.entries
+            .iter()
+            .filter(|e| e.is_of_this_epoch())
+            .map(|e| self.change(*e))
     }
 
-    /// Number of changes.
+    /// Those and the ones of earlier epochs: what the local copy takes.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
+        self.entries.iter().map(|e| self.change(*e))
+    }
+
+    fn change(&self, e: Entry) -> Change<'_> {
+        let value_start = e.start + e.key_len();
+        let value = (e.value_len != DELETED).then(|| &self.arena[value_start..value_start + e.value_len as usize]);
+        Change {
+            key: self.key(e),
+            value,
+        }
+    }
+
+    /// Number of the epoch's changes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.earlier
     }
 
-    /// No changes.
+    /// Number of changes of earlier epochs.
+    #[must_use]
+    pub fn earlier(&self) -> usize {
+        self.earlier
+    }
+
+    /// No changes, neither of this epoch nor of earlier ones.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

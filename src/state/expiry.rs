@@ -116,7 +116,7 @@ impl Expiry {
             let id = key.get(2..4).map(|id| u16::from_be_bytes([id[0], id[1]]));
             self.states.iter().any(|(state, _)| Some(state.0) == id)
         };
-        changes.iter().filter(|change| ours(change.key)).count()
+        changes.all().filter(|change| ours(change.key)).count()
     }
 
     /// Key groups of a shard: every `shards`-th.

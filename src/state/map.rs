@@ -4,16 +4,19 @@
 //! ([`TypedMap::prefetch`]). Between barriers the map is the only place that knows the latest values: an entry is *pinned* (never evicted)
 //! while dirty or in an epoch that has not been applied to the backend, because the backend still holds its older value.
 //!
+//! A backend need not take every epoch: what has changed since it took one *waits* here, pinned, and is handed over as it is by then. A key that
+//! has changed in each of eight epochs is written once.
+//!
 //! Everything is called by the lane that owns the map. Epochs are numbers that grow over the map's life (a lane's barriers, not the `n`
 //! of an epoch id, which starts again with each producer session).
 use super::backend::Backend;
-use super::changes::ChangeSet;
+use super::changes::{ChangeSet, Since};
 use super::envelope::{self, HEADER_BYTES};
 use super::key::{KeyRef, StateId, write_state_key};
 use super::{StateError, Ttl, envelope::EnvelopeError};
-use crate::types::{Codec, KeyGroups, Shard, TimestampMs};
+use crate::types::{Codec, KeyGroups, Shard, Shards, TimestampMs};
 use std::sync::Arc;
-use table::Table;
+use table::{Table, WAITING};
 
 mod entry_key;
 mod table;
@@ -34,6 +37,22 @@ pub struct Kept<S> {
     value: Option<S>,
     timestamp: TimestampMs,
     dirty: bool,
+}
+
+/// Changes that are part of epochs, and that the local copies have yet to be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// Entries.
+    pub entries: u64,
+    /// Estimate of the memory that they take in the map.
+    pub bytes: usize,
+}
+
+impl std::ops::AddAssign for Waiting {
+    fn add_assign(&mut self, other: Waiting) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What a map has done so far.
@@ -61,6 +80,15 @@ pub trait MapObserver {
     fn batch(&mut self, counters: MapCounters, bytes: usize, entries: usize);
 }
 
+/// What waits in one shard.
+#[derive(Debug, Clone, Default)]
+struct WaitingEntries {
+    /// Slots, each once.
+    slots: Vec<u32>,
+    /// The sum of their [`table::Entry::bytes`].
+    bytes: usize,
+}
+
 /// What `maintain` looks at however little was added, and per entry that was added: more than one, so that the clock's hand outruns
 /// growth past second chances and pinned entries; a constant, so that a record's share of the work is bounded.
 const EVICTION_STEPS_MIN: usize = 256;
@@ -79,6 +107,8 @@ pub struct TypedMap<S> {
     /// Slots of the dirty entries, each once.
     dirty: Vec<u32>,
     dirty_bytes: usize,
+    /// What waits, by shard.
+    waiting: Vec<WaitingEntries>,
     /// Everything pinned until this epoch or an earlier one is in the backends.
     applied: u64,
     /// Entries added since the last `maintain`.
@@ -118,6 +148,7 @@ impl<S> TypedMap<S> {
             table: Table::new(),
             dirty: Vec::new(),
             dirty_bytes: 0,
+            waiting: vec![WaitingEntries::default(); groups.shards as usize],
             applied: 0,
             inserted: 0,
             touched_bytes: 0,
@@ -324,8 +355,9 @@ impl<S> TypedMap<S> {
             .map(|(was_present, _)| was_present)
     }
 
-    /// Hands over every dirty entry once, encoded, into the change set of its shard (`out` is indexed by shard), and pins it until `epoch`
-    /// has been applied. Called at each barrier.
+    /// Hands over every dirty entry once, encoded, into the change set of its shard (`out` is indexed by shard). Those of the shards in `taking`
+    /// are pinned until `epoch` has been applied, and what waits there is handed over with them; the others wait from now on. Returns what
+    /// waits then. Called at each barrier.
     ///
     /// # Errors
     /// [`StateError::Codec`] when a value has no encoding: nothing is handed over then, every entry stays dirty, and what is in `out`
@@ -333,11 +365,14 @@ impl<S> TypedMap<S> {
     ///
     /// # Panics
     /// When `out` has fewer sets than there are shards.
-    pub fn encode_dirty(&mut self, epoch: u64, out: &mut [ChangeSet]) -> Result<(), StateError> {
+    pub fn encode_dirty(&mut self, epoch: u64, taking: Shards, out: &mut [ChangeSet]) -> Result<Waiting, StateError> {
+        let taking = |shard: &Shard| taking.contain(*shard);
+        let taken: Vec<Shard> = (0..self.groups.shards).map(Shard).filter(taking).collect();
+        taken.iter().try_for_each(|shard| self.encode_waiting(*shard, out))?;
         let mut dirty = std::mem::take(&mut self.dirty);
         // As they lie in memory: in the order of their records each is another cache miss.
         dirty.sort_unstable();
-        let lens = dirty.iter().map(|slot| self.encode_entry(*slot, epoch, out));
+        let lens = dirty.iter().map(|slot| self.encode_changed(*slot, epoch, &taking, out));
         let encoded = lens.sum::<Result<usize, StateError>>();
         match encoded {
             Ok(len) => {
@@ -352,7 +387,16 @@ impl<S> TypedMap<S> {
             }
         }
         self.dirty = dirty;
-        encoded.map(|_| ())
+        encoded?;
+        taken.iter().for_each(|shard| self.handed_over(*shard, epoch));
+        Ok(self.waiting())
+    }
+
+    fn waiting(&self) -> Waiting {
+        Waiting {
+            entries: self.waiting.iter().map(|w| w.slots.len() as u64).sum(),
+            bytes: self.waiting.iter().map(|w| w.bytes).sum(),
+        }
     }
 
     /// Epochs up to `epoch` have been applied to the backends of all shards: their entries may be evicted from now on.
@@ -426,13 +470,17 @@ impl<S> TypedMap<S> {
         }
     }
 
-    /// Sets what an entry's value takes. What is dirty counts with it.
+    /// Sets what an entry's value takes. What is dirty counts with it, and what waits.
     fn set_weight(&mut self, slot: u32, weight: usize) {
-        let entry = self.table.entry(slot);
-        let (before, dirty) = (entry.bytes(), entry.dirty);
+        let before = self.table.entry(slot).bytes();
         self.table.set_weight(slot, weight);
-        if dirty {
-            self.dirty_bytes = self.dirty_bytes - before + self.table.entry(slot).bytes();
+        let entry = self.table.entry(slot);
+        if entry.dirty {
+            self.dirty_bytes = self.dirty_bytes - before + entry.bytes();
+        }
+        if entry.waits() {
+            let waiting = &mut self.waiting[self.groups.shard_of(entry.group).0 as usize];
+            waiting.bytes = waiting.bytes - before + entry.bytes();
         }
     }
 
@@ -533,11 +581,56 @@ impl<S> TypedMap<S> {
         Ok(())
     }
 
-    fn encode_entry(&mut self, slot: u32, epoch: u64, out: &mut [ChangeSet]) -> Result<usize, StateError> {
+    /// A dirty entry becomes part of the epoch. Returns the length of its value.
+    fn encode_changed(
+        &mut self,
+        slot: u32,
+        epoch: u64,
+        taking: &dyn Fn(&Shard) -> bool,
+        out: &mut [ChangeSet],
+    ) -> Result<usize, StateError> {
+        let encoded_len = self.encode_entry(slot, Since::ThisEpoch, out)?;
+        let value = self.table.entry(slot).value.as_ref();
+        let known = value.and_then(|value| self.codec.weight(value));
+        self.set_weight(slot, known.unwrap_or(encoded_len));
+        let entry = self.table.entry_mut(slot);
+        entry.dirty = false;
+        let shard = self.groups.shard_of(entry.group);
+        if taking(&shard) {
+            entry.pinned_until = epoch;
+        } else if !entry.waits() {
+            entry.pinned_until = WAITING;
+            let waiting = &mut self.waiting[shard.0 as usize];
+            waiting.slots.push(slot);
+            waiting.bytes += entry.bytes();
+        }
+        Ok(encoded_len)
+    }
+
+    /// What waits in a shard and has not changed again in this epoch.
+    fn encode_waiting(&mut self, shard: Shard, out: &mut [ChangeSet]) -> Result<(), StateError> {
+        self.waiting[shard.0 as usize].slots.sort_unstable();
+        let slots = self.waiting[shard.0 as usize].slots.iter();
+        slots
+            .filter(|slot| !self.table.entry(**slot).dirty)
+            .try_for_each(|slot| self.encode_entry(*slot, Since::Earlier, out).map(drop))
+    }
+
+    /// Nothing waits in a shard any more.
+    fn handed_over(&mut self, shard: Shard, epoch: u64) {
+        let waiting = std::mem::take(&mut self.waiting[shard.0 as usize]);
+        for slot in waiting.slots {
+            self.table.entry_mut(slot).pinned_until = epoch;
+        }
+    }
+
+    /// Returns the length of the value.
+    fn encode_entry(&self, slot: u32, since: Since, out: &mut [ChangeSet]) -> Result<usize, StateError> {
         let entry = self.table.entry(slot);
         let mut encoded_len = 0;
         out[self.groups.shard_of(entry.group).0 as usize]
             .push_with(
+                since,
                 |out| write_state_key(entry.group, self.state, &entry.key, b"", out),
                 |out| {
                     let Some(value) = &entry.value else { return Ok(false) };
@@ -549,11 +642,6 @@ impl<S> TypedMap<S> {
                 },
             )
             .map_err(|e| self.codec_error(&e))?;
-        let entry = self.table.entry_mut(slot);
-        entry.dirty = false;
-        entry.pinned_until = epoch;
-        let known = entry.value.as_ref().and_then(|value| self.codec.weight(value));
-        self.table.set_weight(slot, known.unwrap_or(encoded_len));
         Ok(encoded_len)
     }
 

@@ -10,10 +10,10 @@ pub mod key;
 pub mod map;
 
 pub use backend::{Applied, Backend, BackendFactory, CopySizes, Image, ImageFile, ImageKind, Rebuild, Swept};
-pub use changes::{Change, ChangeSet};
+pub use changes::{Change, ChangeSet, Since};
 pub use expiry::{Expiry, Ttl};
 pub use key::{KeyRef, StateId};
-pub use map::{Kept, MapCounters, MapLimits, MapObserver, TypedMap};
+pub use map::{Kept, MapCounters, MapLimits, MapObserver, TypedMap, Waiting};
 
 /// What went wrong with state.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::barrier::Cut;
 use crate::config::Guarantee;
 use crate::operator::bad_records::{BadRecordPolicy, StepPolicies};
 use crate::operator::context::{LaneGauges, LaneSetup, SinkRoute, SourceInfo};
@@ -15,7 +16,7 @@ use crate::telemetry::Metrics;
 use crate::testing::{Faults, ManualClock, MemoryBroker, MemorySource};
 use crate::types::codec::{LongBe, Utf8};
 use crate::types::output::decode_headers;
-use crate::types::{KeyGroups, NoHeaders, Partitioner, Position, RecordRef, Shard, Sharding, Watermark};
+use crate::types::{KeyGroups, NoHeaders, Partitioner, Position, RecordRef, Shard, Sharding, Shards, Watermark};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -262,7 +263,14 @@ impl Lanes {
 
     /// Ends the epoch: the shares of the source lane and of the keyed lane.
     fn cut(&mut self) -> (LaneShare, LaneShare) {
-        let of_source = self.source.barrier(1, i64::MIN).expect("a share");
+        let of_source = self
+            .source
+            .barrier(Cut {
+                epoch: 1,
+                horizon: i64::MIN,
+                taking: Shards::ALL,
+            })
+            .expect("a share");
         loop {
             match self.keyed.step(Duration::ZERO).expect("a step") {
                 LaneStep::Share(share) => return (of_source, *share),

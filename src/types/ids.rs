@@ -12,6 +12,35 @@ impl fmt::Display for Shard {
     }
 }
 
+/// The shards from one to below another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shards {
+    /// The first.
+    pub from: u32,
+    /// Behind the last.
+    pub to: u32,
+}
+
+impl Shards {
+    /// Every shard.
+    pub const ALL: Shards = Shards { from: 0, to: u32::MAX };
+
+    /// One shard.
+    #[must_use]
+    pub fn only(shard: Shard) -> Shards {
+        Shards {
+            from: shard.0,
+            to: shard.0 + 1,
+        }
+    }
+
+    /// Whether `shard` is one of them.
+    #[must_use]
+    pub fn contain(self, shard: Shard) -> bool {
+        (self.from..self.to).contains(&shard.0)
+    }
+}
+
 /// A section's place in the committed history of its shard: its parent's plus one. Genesis is 0.
 pub type Sequence = u64;
 

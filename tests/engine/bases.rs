@@ -40,8 +40,11 @@ fn bases(bench: &Bench) -> Vec<ObjectPath> {
     listed.into_iter().map(|aged| aged.path).collect()
 }
 
-fn restored_from_bases(disk: bool) {
+fn restored_from_bases(disk: bool, turns: bool) {
     let mut bench = bench(4, disk);
+    if turns {
+        bench.driver.configure(|c| c.at_once_bytes = 0);
+    }
     bench.start().expect("starts");
     until_bases(&mut bench, 6).expect("bases");
     (0..3).for_each(|v| bench.epoch(v).expect("an epoch"));
@@ -72,13 +75,19 @@ fn restored_from_bases(disk: bool) {
 
 #[test]
 fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_in_memory() {
-    restored_from_bases(false);
+    restored_from_bases(false, false);
+}
+
+/// A copy that takes its turn with every eighth epoch lies further behind than a chain may be long: it is brought up to date for its base.
+#[test]
+fn copies_that_take_turns_are_up_to_date_for_their_bases() {
+    restored_from_bases(false, true);
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_on_disk() {
-    restored_from_bases(true);
+    restored_from_bases(true, false);
 }
 
 /// A bit flips in a table of the local disk before any base has it. The base took it as it was, with a digest of its own, and a day later that was all

@@ -389,3 +389,22 @@ fn a_restore_that_panics_on_every_thread_ends_the_run_with_an_error() {
     let error = ended.expect_err("it cannot restore");
     assert_eq!(error.to_string(), "a restore panicked");
 }
+
+/// A local copy need not take every epoch. What it has not taken waits in the lanes, so whoever goes on without them must find it in the copy or in
+/// the chain.
+#[test]
+fn copies_that_take_turns_lie_behind_after_a_kill_and_not_after_a_stop() {
+    let mut bench = Bench::new("");
+    bench.driver.configure(|c| c.at_once_bytes = 0);
+    bench.start().expect("starts");
+    let replayed = |bench: &Bench| bench.driver.progress().expect("runs").replayed_sections();
+    (0..5).for_each(|v| bench.epoch(v).expect("an epoch"));
+    bench.restart().expect("starts");
+    assert_eq!(replayed(&bench), 0, "after a stop");
+    (5..10).for_each(|v| bench.epoch(v).expect("an epoch"));
+    bench.driver.kill();
+    bench.start().expect("starts");
+    assert!(replayed(&bench) > 0, "after a kill");
+    bench.epoch(10).expect("an epoch");
+    bench.judge().expect("exactly once");
+}

@@ -207,6 +207,8 @@ impl World {
         config.source_lanes = 2;
         config.keyed_lanes = 2;
         config.chain_objects_max = 6;
+        // Half of the time the copies take turns, and lie behind what is committed.
+        config.at_once_bytes *= usize::from(self.rng.one_in(2));
         config.grace = GRACE;
         let (store, copies) = (Arc::new(self.store.clone()), m.copies.clone());
         let topology = job(&self.broker).expect("valid");

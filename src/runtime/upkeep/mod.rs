@@ -284,6 +284,11 @@ impl CommitDriver {
         let Some(shard) = self.upkeep.chains.most_due() else {
             return;
         };
+        // A base of what a copy is now would have all that the copy lacks behind it. Where no epoch is taken any more, it is made all the same.
+        if self.behind.contains(&shard) && self.upkeep.full().is_none() {
+            self.wanted = Some(shard);
+            return;
+        }
         let (Some(backend), Some(chain)) = (
             self.backends.get(shard.0 as usize).cloned(),
             self.upkeep.chains.get_mut(shard),

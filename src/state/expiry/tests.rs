@@ -1,7 +1,7 @@
 use super::*;
 use crate::state::backend::memory::MemoryFactory;
 use crate::state::key::write_state_key;
-use crate::state::{Applied, BackendFactory, Change};
+use crate::state::{Applied, BackendFactory, Change, Since};
 use crate::types::{Digest, EpochId, Incarnation, KeyGroup, Partitioner};
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ fn section(states: &[StateId], keys: impl Iterator<Item = u32>, timestamp: Times
             let mut envelope = Vec::new();
             envelope::write_header(timestamp, &mut envelope);
             let written: Result<(), ()> = changes.push_with(
+                Since::ThisEpoch,
                 |out| write_state_key(group, *state, &key.to_be_bytes(), b"", out),
                 |out| {
                     out.extend_from_slice(&envelope);

@@ -10,7 +10,7 @@ pub(super) struct Entry<S> {
     pub key: EntryKey,
     pub value: Option<S>,
     pub timestamp: TimestampMs,
-    /// Not evictable until this epoch has been applied.
+    /// Not evictable until this epoch has been applied; [`WAITING`] while its change waits to be handed over to the copy.
     pub pinned_until: u64,
     pub hash: u32,
     /// The value's heap: what its codec says of it, else its length when it was last encoded or decoded.
@@ -21,7 +21,15 @@ pub(super) struct Entry<S> {
     referenced: bool,
 }
 
+/// The epoch of a change that the local copy is not given with any epoch yet.
+pub(super) const WAITING: u64 = u64::MAX;
+
 impl<S> Entry<S> {
+    /// Its change is in an epoch, and the local copy has yet to be given it.
+    pub fn waits(&self) -> bool {
+        self.pinned_until == WAITING
+    }
+
     pub fn is_for(&self, key: KeyRef<'_>) -> bool {
         self.hash == key.hash && *self.key == *key.bytes
     }
@@ -194,6 +202,16 @@ impl<S> Table<S> {
     pub fn counted_dirty_bytes(&self) -> usize {
         let dirty = self.slots.iter().flatten().filter(|entry| entry.dirty);
         dirty.map(Entry::bytes).sum()
+    }
+
+    /// What waits.
+    #[cfg(test)]
+    pub fn counted_waiting(&self) -> super::Waiting {
+        let waiting = || self.slots.iter().flatten().filter(|entry| entry.waits());
+        super::Waiting {
+            entries: waiting().count() as u64,
+            bytes: waiting().map(Entry::bytes).sum(),
+        }
     }
 
     /// What [`Table::bytes`] must be.

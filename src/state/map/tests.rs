@@ -72,18 +72,30 @@ impl Rig {
     }
 
     fn encode(&mut self, epoch: u64) -> Vec<ChangeSet> {
+        self.encode_for(epoch, Shards::ALL)
+    }
+
+    fn encode_for(&mut self, epoch: u64, taking: Shards) -> Vec<ChangeSet> {
         let mut out = change_sets();
-        self.map.encode_dirty(epoch, &mut out).expect("encode");
+        let waiting = self.map.encode_dirty(epoch, taking, &mut out).expect("encode");
+        assert_eq!(waiting, self.map.table.counted_waiting());
         assert_eq!(self.map.dirty_bytes(), 0);
         out.iter_mut().for_each(ChangeSet::sort);
         out
     }
 
     fn apply(&mut self, epoch: u64, changes: &[ChangeSet]) {
+        for (shard, changes) in (0..).map(Shard).zip(changes) {
+            self.apply_to(shard, &mut changes.all());
+        }
+        self.map.applied(epoch);
+    }
+
+    fn apply_to(&mut self, shard: Shard, changes: &mut dyn Iterator<Item = crate::state::Change<'_>>) {
         self.sequence += 1;
         let epoch_id = EpochId {
             incarnation: Incarnation(1),
-            n: epoch,
+            n: self.sequence,
         };
         let applied = Applied {
             job: 1,
@@ -92,10 +104,8 @@ impl Rig {
             epoch: epoch_id,
             footer: Digest([0; 16]),
         };
-        for (backend, changes) in self.backends.iter().zip(changes) {
-            backend.apply(&mut changes.iter(), &applied).expect("apply");
-        }
-        self.map.applied(epoch);
+        let backend = &self.backends[shard.0 as usize];
+        backend.apply(changes, &applied).expect("apply");
     }
 
     /// All that the backends hold, decoded.
@@ -323,7 +333,7 @@ fn a_value_that_does_not_encode_names_the_state_and_nothing_is_handed_over() {
     for (k, value) in [(b"a", 1), (b"b", 13), (b"c", 3)] {
         map.put(key(k), 1, value).expect("put");
     }
-    let failed = map.encode_dirty(1, &mut change_sets());
+    let failed = map.encode_dirty(1, Shards::ALL, &mut change_sets());
     assert!(
         matches!(&failed, Err(StateError::Codec { state, .. }) if state == "sum/total"),
         "{failed:?}"
@@ -335,7 +345,7 @@ fn a_value_that_does_not_encode_names_the_state_and_nothing_is_handed_over() {
     );
     map.put(key(b"b"), 1, 2).expect("put");
     let mut out = change_sets();
-    map.encode_dirty(2, &mut out).expect("encode");
+    map.encode_dirty(2, Shards::ALL, &mut out).expect("encode");
     assert_eq!(out.iter().map(ChangeSet::len).sum::<usize>(), 3);
 }
 
@@ -365,7 +375,7 @@ fn a_value_counts_with_what_it_takes_now() {
     let restored = map.bytes();
     assert!((10_000..=grown).contains(&restored), "{restored}");
     assert_eq!(map.dirty_bytes(), restored);
-    map.encode_dirty(1, &mut change_sets()).expect("encode");
+    map.encode_dirty(1, Shards::ALL, &mut change_sets()).expect("encode");
     assert_eq!((map.dirty_bytes(), map.bytes()), (0, restored));
 }
 
@@ -381,7 +391,7 @@ fn a_key_that_is_deleted_and_comes_back_counts_once() {
     for other in [b"b", b"c", b"d"] {
         map.put(key(other), 1, vec![7; 1000]).expect("put");
     }
-    map.encode_dirty(1, &mut change_sets()).expect("encode");
+    map.encode_dirty(1, Shards::ALL, &mut change_sets()).expect("encode");
     for value in [
         None,
         Some(vec![1; 5]),
@@ -457,7 +467,8 @@ enum Op {
     TryAdd(usize, TimestampMs, bool),
     Delete(usize, TimestampMs),
     Prefetch(Vec<usize>),
-    Barrier,
+    /// The copies of the shards from one to below another take what has changed.
+    Barrier(u32, u32),
     Apply,
     Maintain,
     /// The process dies: what was not applied is lost.
@@ -489,11 +500,24 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (k.clone(), t.clone(), any::<bool>()).prop_map(|(k, t, ok)| Op::TryAdd(k, t, ok)),
         3 => (k.clone(), t).prop_map(|(k, t)| Op::Delete(k, t)),
         2 => proptest::collection::vec(k, 0..8).prop_map(Op::Prefetch),
-        2 => Just(Op::Barrier),
+        3 => (0..=SHARDS, 0..=SHARDS).prop_map(|(from, to)| Op::Barrier(from, to)),
         2 => Just(Op::Apply),
         4 => Just(Op::Maintain),
         1 => Just(Op::Restart),
     ]
+}
+
+struct InFlight {
+    epoch: u64,
+    taking: Shards,
+    changes: Vec<ChangeSet>,
+    model: Model,
+}
+
+/// What a model has of one shard.
+fn of_shard(model: &Model, shard: Shard) -> Model {
+    let ours = |(k, _): &(&Vec<u8>, &(i64, TimestampMs))| groups().shard_of(key(k).group) == shard;
+    model.iter().filter(ours).map(|(k, v)| (k.clone(), *v)).collect()
 }
 
 /// The rig beside a plain map, and the epochs that are between barrier and apply.
@@ -502,7 +526,9 @@ struct Checked {
     bytes_max: usize,
     model: Model,
     committed: Model,
-    in_flight: VecDeque<(u64, Vec<ChangeSet>, Model)>,
+    in_flight: VecDeque<InFlight>,
+    /// By shard: the committed changes that its copy has not taken, which a restart replays.
+    log: Vec<Vec<ChangeSet>>,
     epoch: u64,
 }
 
@@ -516,6 +542,7 @@ impl Checked {
             model,
             committed,
             in_flight,
+            log: vec![Vec::new(); SHARDS as usize],
             epoch: 0,
         }
     }
@@ -568,17 +595,52 @@ impl Checked {
     }
 
     fn apply(&mut self) {
-        if let Some((epoch, changes, model)) = self.in_flight.pop_front() {
-            self.rig.apply(epoch, &changes);
-            self.committed = model;
-            assert_eq!(self.rig.held(), self.committed, "epoch {epoch}");
+        let Some(InFlight {
+            epoch,
+            taking,
+            changes,
+            model,
+        }) = self.in_flight.pop_front()
+        else {
+            return;
+        };
+        for (shard, changes) in (0..).map(Shard).zip(changes) {
+            let log = &mut self.log[shard.0 as usize];
+            if taking.contain(shard) {
+                log.clear();
+                self.rig.apply_to(shard, &mut changes.all());
+                assert_eq!(
+                    of_shard(&self.rig.held(), shard),
+                    of_shard(&model, shard),
+                    "EP-4, epoch {epoch}"
+                );
+            } else {
+                assert_eq!(changes.earlier(), 0);
+                log.push(changes);
+            }
         }
+        self.rig.map.applied(epoch);
+        self.committed = model;
     }
 
-    fn barrier(&mut self) {
+    fn barrier(&mut self, taking: Shards) {
         self.epoch += 1;
-        let changes = self.rig.encode(self.epoch);
-        self.in_flight.push_back((self.epoch, changes, self.model.clone()));
+        self.in_flight.push_back(InFlight {
+            epoch: self.epoch,
+            taking,
+            changes: self.rig.encode_for(self.epoch, taking),
+            model: self.model.clone(),
+        });
+    }
+
+    /// A restart replays what the copies lack: what epochs have changed, and nothing that only the copies took.
+    fn replay(&mut self) {
+        for shard in (0..SHARDS).map(Shard) {
+            for changes in std::mem::take(&mut self.log[shard.0 as usize]) {
+                self.rig.apply_to(shard, &mut changes.iter());
+            }
+        }
+        assert_eq!(self.rig.held(), self.committed);
     }
 
     fn step(&mut self, op: &Op) {
@@ -590,11 +652,12 @@ impl Checked {
                     .prefetch(&keys.iter().map(|k| key(KEYS[*k])).collect::<Vec<_>>())
                     .expect("prefetch");
             }
-            Op::Barrier => self.barrier(),
+            Op::Barrier(from, to) => self.barrier(Shards { from: *from, to: *to }),
             Op::Apply => self.apply(),
             Op::Maintain => self.rig.map.maintain(),
             Op::Restart => {
                 self.in_flight.clear();
+                self.replay();
                 self.model = self.committed.clone();
                 self.rig.map = Rig::map(&self.rig.backends, self.bytes_max);
                 self.epoch = 0;
@@ -606,7 +669,7 @@ impl Checked {
     }
 
     fn finish(mut self) {
-        self.barrier();
+        self.barrier(Shards::ALL);
         while !self.in_flight.is_empty() {
             self.apply();
         }

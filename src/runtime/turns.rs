@@ -1,0 +1,239 @@
+//! Which local copies take the changes at a barrier. All of them is least to think about; by turns a key that changes again and again is written
+//! once for several epochs, and RocksDB's part of a record's cost falls with that. What waits is pinned in the maps meanwhile, a restart after a
+//! kill replays some more sections, and each key that waited is encoded once more: so turns are taken where they pay, and as few as that needs.
+use crate::config::Config;
+use crate::operator::LaneShare;
+use crate::state::ChangeSet;
+use crate::types::{Shard, Shards};
+
+/// Barriers between two turns of a copy, at most: what a restart after a kill may have to replay beyond what was in memtables.
+const ROUND_MAX: u32 = 8;
+/// Writing a change costs about three times as much as encoding it (flush and compaction are most of it).
+const WRITTEN_PER_ENCODED: u64 = 3;
+/// Barriers until longer turns are tried again after they did not pay.
+const TRIED_AGAIN_AFTER: u32 = 64;
+
+/// What one barrier has handed over.
+#[derive(Debug, Clone, Copy, Default)]
+struct Handed {
+    /// Changes of the epoch.
+    changed: u64,
+    /// Changes that copies take.
+    taken: u64,
+    /// Those of them that are of an earlier epoch, and so were encoded once more.
+    again: u64,
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(super) struct Turns {
+    shards: u32,
+    /// See [`Config::at_once_bytes`].
+    at_once_bytes: usize,
+    /// Most bytes that may wait in the maps.
+    waiting_max: usize,
+    /// Barriers of a round, in which each copy has one turn.
+    round: u32,
+    at: u32,
+    handed: Handed,
+    /// Entries that waited when the round began, and wait now; and their bytes.
+    before: u64,
+    waiting: u64,
+    waiting_bytes: usize,
+    /// Barriers until a longer round is tried.
+    trial: u32,
+}
+
+impl Turns {
+    /// Of the copies of `shards` shards.
+    pub fn new(shards: u32, config: &Config) -> Turns {
+        Turns {
+            shards,
+            at_once_bytes: config.at_once_bytes,
+            waiting_max: config.budget().maps_bytes / 2,
+            round: ROUND_MAX,
+            at: 0,
+            handed: Handed::default(),
+            before: 0,
+            waiting: 0,
+            waiting_bytes: 0,
+            trial: 0,
+        }
+    }
+
+    /// Whose copies take what has changed at the next barrier; `dirty` is how many bytes have since the last one.
+    pub fn next(&mut self, dirty: usize) -> Shards {
+        if dirty + self.waiting_bytes < self.at_once_bytes {
+            return Shards::ALL;
+        }
+        if self.waiting_bytes > self.waiting_max {
+            self.shorten();
+        }
+        let until = |turn: u32| (u64::from(turn) * u64::from(self.shards) / u64::from(self.round)) as u32;
+        let turn = self.at;
+        self.at += 1;
+        let to = if self.at == self.round {
+            u32::MAX
+        } else {
+            until(self.at)
+        };
+        Shards { from: until(turn), to }
+    }
+
+    /// What the lanes have handed over at a barrier with this `taking`.
+    pub fn handed_over(&mut self, shares: &[LaneShare], taking: Shards) {
+        self.waiting = shares.iter().map(|share| share.waiting.entries).sum();
+        self.waiting_bytes = shares.iter().map(|share| share.waiting.bytes).sum();
+        for share in shares {
+            for (shard, changes) in share.changes.iter().enumerate() {
+                self.handed.add(changes, taking.contain(Shard(shard as u32)));
+            }
+        }
+        self.trial = self.trial.saturating_sub(1);
+        if self.at >= self.round {
+            self.end_round();
+        } else if taking == Shards::ALL {
+            self.begin_round();
+        }
+    }
+
+    fn begin_round(&mut self) {
+        self.handed = Handed::default();
+        self.before = self.waiting;
+        self.at = 0;
+    }
+
+    fn end_round(&mut self) {
+        let Handed { changed, taken, again } = self.handed;
+        // Changed, and neither written nor waiting: changed again meanwhile.
+        let saved = (self.before + changed).saturating_sub(taken + self.waiting);
+        self.begin_round();
+        if self.round > 1 && saved * WRITTEN_PER_ENCODED <= again {
+            self.shorten();
+        } else if self.trial == 0 {
+            self.round = (self.round * 2).min(ROUND_MAX);
+        }
+    }
+
+    fn shorten(&mut self) {
+        self.round = (self.round / 2).max(1);
+        self.at = 0;
+        self.trial = TRIED_AGAIN_AFTER;
+    }
+}
+
+impl Handed {
+    fn add(&mut self, changes: &ChangeSet, taking: bool) {
+        self.changed += changes.len() as u64;
+        self.again += changes.earlier() as u64;
+        if taking {
+            self.taken += changes.all().len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Change, Waiting};
+    use crate::types::Watermark;
+    use std::collections::BTreeSet;
+
+    const SHARDS: u32 = 4;
+    const ENTRY_BYTES: usize = 10_000;
+    const WAITING_MAX: usize = 50_000_000;
+
+    /// A lane whose keys are numbers, each in the shard that it has modulo the number of shards.
+    struct Lane {
+        turns: Turns,
+        waiting: BTreeSet<u32>,
+    }
+
+    impl Lane {
+        fn new() -> Lane {
+            let mut turns = Turns::new(SHARDS, &Config::new("unused"));
+            turns.waiting_max = WAITING_MAX;
+            Lane {
+                turns,
+                waiting: BTreeSet::new(),
+            }
+        }
+
+        /// An epoch in which these keys change; returns whose copies took them.
+        fn epoch(&mut self, keys: impl Iterator<Item = u32>) -> Shards {
+            let changed: BTreeSet<u32> = keys.collect();
+            let taking = self.turns.next(changed.len() * ENTRY_BYTES);
+            let mut share = LaneShare::new(1, SHARDS, Watermark::NONE);
+            for key in &changed {
+                share.changes[(key % SHARDS) as usize].push(Change {
+                    key: &key.to_be_bytes(),
+                    value: None,
+                });
+            }
+            let takes = |key: &u32| taking.contain(Shard(key % SHARDS));
+            for key in self.waiting.difference(&changed).filter(|key| takes(key)) {
+                let added: Result<(), ()> = share.changes[(key % SHARDS) as usize].push_with(
+                    crate::state::Since::Earlier,
+                    |out| out.extend_from_slice(&key.to_be_bytes()),
+                    |_| Ok(false),
+                );
+                added.expect("added");
+            }
+            self.waiting.extend(&changed);
+            self.waiting.retain(|key| !takes(key));
+            share.waiting = Waiting {
+                entries: self.waiting.len() as u64,
+                bytes: self.waiting.len() * ENTRY_BYTES,
+            };
+            self.turns.handed_over(&[share], taking);
+            taking
+        }
+    }
+
+    fn of(taking: Shards) -> Vec<u32> {
+        (0..SHARDS).filter(|shard| taking.contain(Shard(*shard))).collect()
+    }
+
+    #[test]
+    fn keys_that_change_again_and_again_are_written_once_a_round_and_each_copy_has_its_turn() {
+        let mut lane = Lane::new();
+        for _ in 0..40 {
+            lane.epoch(0..1000);
+        }
+        assert_eq!(lane.turns.round, ROUND_MAX);
+        let turns: Vec<u32> = (0..2 * ROUND_MAX).flat_map(|_| of(lane.epoch(0..1000))).collect();
+        assert_eq!(turns.len(), 2 * SHARDS as usize, "{turns:?}");
+        assert!((0..SHARDS).all(|shard| turns.contains(&shard)), "{turns:?}");
+    }
+
+    /// Each of them would be encoded twice and written as often as before.
+    #[test]
+    fn keys_that_change_once_are_written_at_once() {
+        let mut lane = Lane::new();
+        let all = (0..200).filter(|n| lane.epoch(n * 1000..(n + 1) * 1000) == Shards::ALL);
+        assert!(all.count() > 170);
+    }
+
+    #[test]
+    fn little_is_written_at_once_also_what_waited() {
+        let mut lane = Lane::new();
+        for _ in 0..40 {
+            lane.epoch(0..1000);
+        }
+        while !lane.waiting.is_empty() {
+            lane.epoch(0..1);
+        }
+        assert_eq!(lane.epoch(0..1), Shards::ALL);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_however_well_it_pays() {
+        let mut lane = Lane::new();
+        let most = (0..200).map(|_| {
+            lane.epoch(0..9000);
+            lane.turns.waiting_bytes
+        });
+        assert!(most.max() < Some(WAITING_MAX + 9000 * ENTRY_BYTES));
+        assert!(lane.turns.round < ROUND_MAX);
+    }
+}
