@@ -31,6 +31,14 @@ struct Entry {
 const DELETED: u32 = u32::MAX;
 const EARLIER: u32 = 1 << 31;
 
+/// A change while it is sorted.
+#[derive(Debug, Clone, Copy)]
+struct Sorting {
+    beginning: [u64; 2],
+    group: u16,
+    entry: Entry,
+}
+
 impl Entry {
     fn is_of_this_epoch(self) -> bool {
         self.key_len & EARLIER == 0
@@ -40,6 +48,9 @@ impl Entry {
         (self.key_len & !EARLIER) as usize
     }
 }
+
+/// From so many changes on they are first put into buckets by key group: each is sorted in the processor's cache then.
+const BUCKETS_FROM: usize = 4096;
 
 /// Changes of this mean size are copied once more, so that they lie in their order. Larger ones are read fast enough where they are.
 const LAID_OUT_BYTES: usize = 256;
@@ -136,10 +147,14 @@ impl ChangeSet {
     /// Sorts by state key. Keys are unique (a lane owns its key groups, and hands a key over once).
     pub fn sort(&mut self) {
         let entries = std::mem::take(&mut self.entries);
-        // With the beginning of the key beside each, few comparisons go to the arena.
-        let mut entries: Vec<(u128, Entry)> = entries.into_iter().map(|e| (self.beginning(e), e)).collect();
-        entries.sort_unstable_by(|(a, x), (b, y)| a.cmp(b).then_with(|| self.key(*x).cmp(self.key(*y))));
-        self.entries = entries.into_iter().map(|(_, entry)| entry).collect();
+        let mut entries = self.in_buckets(entries);
+        for bucket in entries.chunk_by_mut(|a, b| a.group == b.group) {
+            bucket.sort_unstable_by(|a, b| {
+                let by_beginning = a.beginning.cmp(&b.beginning);
+                by_beginning.then_with(|| self.key(a.entry).cmp(self.key(b.entry)))
+            });
+        }
+        self.entries = entries.into_iter().map(|sorting| sorting.entry).collect();
         if self.arena.len() <= self.entries.len() * LAID_OUT_BYTES {
             self.lay_out();
         }
@@ -158,11 +173,39 @@ impl ChangeSet {
         self.arena = arena;
     }
 
-    /// The first bytes of a key as a number, which has their order.
-    fn beginning(&self, e: Entry) -> u128 {
-        let mut bytes = [0; 16];
-        self.key(e).iter().zip(&mut bytes).for_each(|(from, to)| *to = *from);
-        u128::from_be_bytes(bytes)
+    /// Those of a key group side by side, groups in order, with what is compared beside each: few comparisons go to the arena.
+    fn in_buckets(&self, entries: Vec<Entry>) -> Vec<Sorting> {
+        let mut sorting: Vec<Sorting> = entries.into_iter().map(|e| self.sorting(e)).collect();
+        if sorting.len() < BUCKETS_FROM {
+            sorting.sort_unstable_by_key(|s| s.group);
+            return sorting;
+        }
+        // A counting sort: where each group begins, then everything in its place.
+        let mut at = vec![0usize; 1 << 16 | 1];
+        sorting.iter().for_each(|s| at[usize::from(s.group) + 1] += 1);
+        (1..at.len()).for_each(|group| at[group] += at[group - 1]);
+        let mut placed = sorting.clone();
+        for s in sorting {
+            let place = &mut at[usize::from(s.group)];
+            placed[*place] = s;
+            *place += 1;
+        }
+        placed
+    }
+
+    /// The first bytes of a key as numbers, which have their order: the key group, and what follows it.
+    fn sorting(&self, entry: Entry) -> Sorting {
+        let key = self.key(entry);
+        let mut bytes = [0; 18];
+        let len = key.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&key[..len]);
+        let [g0, g1, rest @ ..] = bytes;
+        let [high, low] = [u128::from_be_bytes(rest) >> 64, u128::from_be_bytes(rest)];
+        Sorting {
+            beginning: [high as u64, low as u64],
+            group: u16::from_be_bytes([g0, g1]),
+            entry,
+        }
     }
 
     /// The epoch's changes, in the present order.

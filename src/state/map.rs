@@ -122,6 +122,9 @@ pub struct TypedMap<S> {
     /// Kept for their allocations.
     pending: Vec<u32>,
     found: Vec<Option<u32>>,
+    /// Slots of the keys that were prefetched last, and which of them is expected next.
+    ahead: Vec<u32>,
+    next: usize,
     key_arena: Vec<u8>,
     values: Vec<Option<Vec<u8>>>,
 }
@@ -157,6 +160,8 @@ impl<S> TypedMap<S> {
             observer: None,
             pending: Vec::new(),
             found: Vec::new(),
+            ahead: Vec::new(),
+            next: 0,
             key_arena: Vec::new(),
             values: Vec::new(),
         }
@@ -184,11 +189,13 @@ impl<S> TypedMap<S> {
     pub fn prefetch(&mut self, keys: &[KeyRef<'_>]) -> Result<(), StateError> {
         let mut found = std::mem::take(&mut self.found);
         self.table.find_all(keys, &mut found);
+        self.ahead.clear();
+        self.next = 0;
         for (key, slot) in keys.iter().zip(&found) {
             // The same key may have come before.
-            if slot.is_none() && self.table.find(*key).is_none() {
-                self.insert_pending(*key);
-            }
+            let slot = slot.or_else(|| self.table.find(*key));
+            let slot = slot.unwrap_or_else(|| self.insert_pending(*key));
+            self.ahead.push(slot);
         }
         self.found = found;
         self.load_pending()
@@ -454,12 +461,24 @@ impl<S> TypedMap<S> {
     /// Finds a key's entry or reads it.
     fn locate(&mut self, key: KeyRef<'_>) -> Result<u32, StateError> {
         self.counters.lookups += 1;
-        if let Some(slot) = self.table.find(key) {
+        if let Some(slot) = self.expected(key).or_else(|| self.table.find(key)) {
             return Ok(slot);
         }
         let slot = self.insert_pending(key);
         self.load_pending()?;
         Ok(slot)
+    }
+
+    /// The slot of a key that was prefetched and comes in its order: the next one, the last one again, or the one behind one that was left out.
+    fn expected(&mut self, key: KeyRef<'_>) -> Option<u32> {
+        for at in [self.next, self.next.wrapping_sub(1), self.next + 1] {
+            let Some(&slot) = self.ahead.get(at) else { continue };
+            if self.table.holds(slot, key) {
+                self.next = at + 1;
+                return Some(slot);
+            }
+        }
+        None
     }
 
     /// Notes what an entry's value takes now, where its codec knows.

@@ -139,6 +139,12 @@ impl<S> Table<S> {
         self.free.push(slot);
     }
 
+    /// Whether a slot has the entry of a key; one that was removed meanwhile has not.
+    pub fn holds(&self, slot: u32, key: KeyRef<'_>) -> bool {
+        let entry = self.slots.get(slot as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| entry.is_for(key))
+    }
+
     pub fn entry(&self, slot: u32) -> &Entry<S> {
         entry_of(&self.slots, slot)
     }
