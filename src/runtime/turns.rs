@@ -7,7 +7,7 @@ use crate::state::ChangeSet;
 use crate::types::{Shard, Shards};
 
 /// Barriers between two turns of a copy, at most: what a restart after a kill may have to replay beyond what was in memtables.
-const ROUND_MAX: u32 = 8;
+const ROUND_MAX: u32 = 16;
 /// Writing a change costs about three times as much as encoding it (flush and compaction are most of it).
 const WRITTEN_PER_ENCODED: u64 = 3;
 /// Barriers until longer turns are tried again after they did not pay.
@@ -50,8 +50,8 @@ impl Turns {
         Turns {
             shards,
             at_once_bytes: config.at_once_bytes,
-            waiting_max: config.budget().maps_bytes / 2,
-            round: ROUND_MAX,
+            waiting_max: config.budget().maps_bytes / 4 * 3,
+            round: 1,
             at: 0,
             handed: Handed::default(),
             before: 0,
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn keys_that_change_again_and_again_are_written_once_a_round_and_each_copy_has_its_turn() {
         let mut lane = Lane::new();
-        for _ in 0..40 {
+        for _ in 0..60 {
             lane.epoch(0..1000);
         }
         assert_eq!(lane.turns.round, ROUND_MAX);
@@ -211,13 +211,13 @@ mod tests {
     fn keys_that_change_once_are_written_at_once() {
         let mut lane = Lane::new();
         let all = (0..200).filter(|n| lane.epoch(n * 1000..(n + 1) * 1000) == Shards::ALL);
-        assert!(all.count() > 170);
+        assert!(all.count() > 180);
     }
 
     #[test]
     fn little_is_written_at_once_also_what_waited() {
         let mut lane = Lane::new();
-        for _ in 0..40 {
+        for _ in 0..60 {
             lane.epoch(0..1000);
         }
         while !lane.waiting.is_empty() {

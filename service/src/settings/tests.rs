@@ -147,6 +147,8 @@ kafka: { session_timeout: 12s, heartbeat_interval: 500ms, max_poll_interval: 2m,
         source_lanes,
         keyed_lanes,
         memory_bytes,
+        // Of the engine alone: below it there is nothing to save.
+        at_once_bytes: _,
         max_future,
         take_over,
         accept_lost_pointers,
