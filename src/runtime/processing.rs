@@ -27,6 +27,10 @@ use std::time::Duration;
 
 /// How often the driver looks at high-water marks and a stop.
 const TICK: Duration = Duration::from_millis(2);
+/// Barriers are an interval apart, also where a commit takes longer: the part of an interval that is left then between its end and the next
+/// barrier. A smaller one would give upkeep, compaction and the broker less room between two commits just when they are slow; a larger one
+/// would keep outputs waiting for nothing.
+const ROOM: u32 = 4;
 /// How often the clients' events are served.
 const SERVE: Duration = Duration::from_millis(50);
 /// Where there was a pause, outputs are waited for: the first barriers come sooner, until some have had records in them. Shorter would give
@@ -387,6 +391,17 @@ fn of_turn(turn: usize, shards: usize) -> std::ops::Range<usize> {
     until(turn)..until(turn + 1)
 }
 
+/// When the next barrier is due: an interval after the last one was ordered, however long its commit took. What was missed is not made up for:
+/// an epoch holds what there is.
+fn next_due(interval: Duration, ordered: Duration, finished: Duration) -> Duration {
+    (ordered + interval).max(finished + interval / ROOM)
+}
+
+/// How long the driver waits before it looks again: not beyond a barrier that is due soon. One that is overdue waits for something else.
+fn nap(left: Duration) -> Duration {
+    if left.is_zero() { TICK } else { left.min(TICK) }
+}
+
 type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), String>>;
 
 impl Loop<'_> {
@@ -400,8 +415,9 @@ impl Loop<'_> {
             let due_now = stopping || clock.elapsed() >= due || self.over_mark();
             // One more section does no harm, and a stop, or whoever the shards go to, does not wait for a base.
             if stopping || due_now && !self.chain_is_full(clock.as_ref()) {
+                let ordered = clock.elapsed();
                 self.epoch(runtime, lanes, stopping)?;
-                due = clock.elapsed() + self.until_next();
+                due = next_due(self.until_next(), ordered, clock.elapsed());
                 // Last: who waits for it may move the clock to the next one.
                 runtime.progress.add_barrier();
             } else if due_now {
@@ -421,7 +437,7 @@ impl Loop<'_> {
             if control.is_finished() {
                 return Ok(());
             }
-            match lanes.events.recv_timeout(TICK) {
+            match lanes.events.recv_timeout(nap(due.saturating_sub(clock.elapsed()))) {
                 Ok(Event::Failed(lane, error)) => return Err(lane_error(lane, error)),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {

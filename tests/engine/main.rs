@@ -1,5 +1,6 @@
 //! The engine's modules together, without a broker: operators, policies, recovery, the invariants EP-1 to EP-10, and a simulation.
 mod bases;
+mod cadence;
 mod clocks;
 mod collection;
 mod exit_codes;
