@@ -1,6 +1,6 @@
 //! A checkpoint store whose reads are tried again: a store that cannot be reached for a while delays a start and does not refuse it.
 use super::backoff::Patience;
-use crate::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreErrorKind};
+use crate::checkpoint::store::{Aged, ObjectPath, Part, Store, StoreError, StoreErrorKind};
 use std::sync::Arc;
 
 /// Tries reads again while they fail as retriable. Writes are passed on: the commit driver tries them again itself.
@@ -15,7 +15,7 @@ impl PatientStore {
     }
 
     /// The error is returned when it does not pass by itself, when a stop would not wait any longer, or when nobody waits for it.
-    fn again<T>(&self, read: impl Fn(&dyn Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn again<T>(&self, mut read: impl FnMut(&dyn Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut backoff = self.patience.backoff("read");
         loop {
             match read(self.store.as_ref()) {
@@ -36,6 +36,9 @@ impl Store for PatientStore {
     }
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
         self.again(|store| store.get(path))
+    }
+    fn get_parts(&self, path: &ObjectPath, part: &mut Part<'_>) -> Result<(), StoreError> {
+        self.again(|store| store.get_parts(path, part))
     }
     fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
         self.again(|store| store.get_range(path, offset, len))

@@ -1,5 +1,6 @@
 //! What every checkpoint store must do: one suite for all of them.
 use crate::checkpoint::store::{ObjectPath, Store, StoreError, StoreErrorKind};
+use std::ops::ControlFlow;
 use std::sync::Barrier;
 
 fn path(parts: &[&str]) -> ObjectPath {
@@ -30,6 +31,10 @@ pub fn store_conformance(store: &dyn Store) {
         store.delete(&object).expect_err("missing").kind(),
         StoreErrorKind::NotFound
     );
+    assert_eq!(
+        in_parts(store, &object, 1).expect_err("missing").kind(),
+        StoreErrorKind::NotFound
+    );
     assert!(
         store
             .get(&object)
@@ -44,6 +49,7 @@ pub fn store_conformance(store: &dyn Store) {
     assert_eq!(store.get_range(&object, 1, 3).expect("range"), b"bcd");
     assert_eq!(store.get_range(&object, 4, 100).expect("range"), b"ef");
     assert_eq!(store.get_range(&object, 9, 1).expect("range"), b"");
+    assert_eq!(in_parts(store, &object, u64::MAX), Ok(b"abcdef".to_vec()));
     assert_eq!(store.list(&folder), Ok(vec![(object.clone(), 6)]));
 
     store
@@ -61,6 +67,9 @@ pub fn store_conformance(store: &dyn Store) {
     let second = folder.join("two").expect("valid");
     store.put_new(&second, &[&big, &big]).expect("put");
     store.put_new(&second, &[&big, &big]).expect("again");
+    assert_eq!(in_parts(store, &second, u64::MAX), Ok(big.repeat(2)));
+    let some = in_parts(store, &second, 1).expect("reads");
+    assert!((1..=600_000).contains(&some.len()), "it ends when it is told to");
     store
         .put_new(&path(&["jobs", "j", "s", "commit", "0"]), &[b"x"])
         .expect("put");
@@ -75,7 +84,25 @@ pub fn store_conformance(store: &dyn Store) {
     store
         .put_new(&folder.join("empty").expect("valid"), &[])
         .expect("an empty object");
+    let empty = in_parts(store, &folder.join("empty").expect("valid"), 1);
+    assert_eq!(empty, Ok(Vec::new()));
     exactly_one_creates(store, &folder);
+}
+
+/// What comes in parts, each behind the one before it, until there are so many bytes.
+fn in_parts(store: &dyn Store, object: &ObjectPath, enough: u64) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    store.get_parts(object, &mut |at, part| {
+        assert_eq!(at, bytes.len() as u64, "in order");
+        assert!(!part.is_empty());
+        assert!(at < enough, "it was told to end");
+        bytes.extend_from_slice(part);
+        match bytes.len() as u64 >= enough {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok(bytes)
 }
 
 fn exactly_one_creates(store: &dyn Store, folder: &ObjectPath) {

@@ -1,6 +1,6 @@
 //! A checkpoint store as one process reaches it.
 use super::process::{Call, Process};
-use crate::checkpoint::store::{Aged, ObjectPath, Store, StoreError};
+use crate::checkpoint::store::{Aged, ObjectPath, Part, Store, StoreError};
 use std::sync::Arc;
 
 /// Passes every call to a store through a [`Process`].
@@ -28,6 +28,9 @@ impl Store for ProcessStore {
     }
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
         self.read(path, || self.store.get(path))
+    }
+    fn get_parts(&self, path: &ObjectPath, part: &mut Part<'_>) -> Result<(), StoreError> {
+        self.read(path, || self.store.get_parts(path, part))
     }
     fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
         self.read(path, || self.store.get_range(path, offset, len))

@@ -117,6 +117,31 @@ impl Digest {
     }
 }
 
+/// A digest of bytes that come part by part.
+#[derive(Debug, Default)]
+pub struct Digesting(blake3::Hasher);
+
+impl Digesting {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Digesting {
+        Digesting::default()
+    }
+
+    /// The next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// [`Digest::of`] all bytes so far.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut out = [0u8; 16];
+        out.copy_from_slice(&self.0.finalize().as_bytes()[..16]);
+        Digest(out)
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))

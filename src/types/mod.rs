@@ -15,7 +15,7 @@ pub use clock::{Clock, SystemClock};
 pub use codec::{Codec, CodecError};
 pub use group::{Assignment, GroupMember};
 pub use hash::Partitioner;
-pub use ids::{BaseId, BaseLink, Digest, EpochId, Incarnation, Link, Place, Sequence, Shard, Shards};
+pub use ids::{BaseId, BaseLink, Digest, Digesting, EpochId, Incarnation, Link, Place, Sequence, Shard, Shards};
 pub use key_groups::{KeyGroup, KeyGroups, Misplaced, Sharding};
 pub use output::{OutputFrames, OutputRef};
 pub use position::{Position, TopicInfo};

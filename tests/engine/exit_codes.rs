@@ -1,7 +1,7 @@
 //! What a process exits with when store, disk or machine fail: 13 where somebody must act, 1 where starting again is right.
 use crate::support::{driver, ended_with, pipe, record, sorted, sums};
 use keyfold::checkpoint::MemoryStore;
-use keyfold::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreErrorKind};
+use keyfold::checkpoint::store::{Aged, ObjectPath, Part, Store, StoreError, StoreErrorKind};
 use keyfold::config::Config;
 use keyfold::runtime::backoff::STOP_GRACE;
 use keyfold::runtime::{ExitCode, Runtime, RuntimeError};
@@ -34,6 +34,9 @@ impl Store for Unreadable {
         self.0.put_new(path, parts)
     }
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
+        self.fail(path)
+    }
+    fn get_parts(&self, path: &ObjectPath, _: &mut Part<'_>) -> Result<(), StoreError> {
         self.fail(path)
     }
     fn get_range(&self, path: &ObjectPath, _: u64, _: u64) -> Result<Vec<u8>, StoreError> {

@@ -3,14 +3,14 @@ use crate::config::S3Config;
 use crate::error::{names_bucket, of_credentials, of_opening, of_request};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use keyfold::checkpoint::store::{Aged, ObjectPath, Store, StoreError, StoreFile, random};
+use keyfold::checkpoint::store::{Aged, ObjectPath, Part, Store, StoreError, StoreFile, random};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
     WriteMultipart,
 };
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -185,23 +185,33 @@ impl S3Store {
         }
     }
 
-    /// Whole objects in ranges side by side, so that each request has its own time.
-    async fn read(&self, key: &Path) -> Result<Vec<u8>, Error> {
+    /// Large objects in ranges side by side, so that each request has its own time.
+    async fn read(&self, key: &Path, take: &mut Part<'_>) -> Result<(), Error> {
         let first = self.s3.get(key).await?;
         let (size, part) = (first.meta.size, self.config.part_bytes as u64);
+        let mut at = 0;
         if size <= part {
-            return Ok(first.bytes().await?.to_vec());
+            let mut pieces = first.into_stream();
+            while let Some(piece) = pieces.try_next().await? {
+                if take(at, &piece).is_break() {
+                    break;
+                }
+                at += piece.len() as u64;
+            }
+            return Ok(());
         }
         drop(first);
         let ranges = (0..size.div_ceil(part)).map(|i| i * part..size.min((i + 1) * part));
         let mut pieces = stream::iter(ranges)
             .map(|range| self.s3.get_range(key, range))
             .buffered(PARALLEL);
-        let mut bytes = Vec::new();
         while let Some(piece) = pieces.try_next().await? {
-            bytes.extend_from_slice(&piece);
+            if take(at, &piece).is_break() {
+                break;
+            }
+            at += piece.len() as u64;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     async fn read_range(&self, key: &Path, range: Range<u64>) -> Result<Vec<u8>, Error> {
@@ -271,7 +281,16 @@ impl Store for S3Store {
     }
 
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError> {
-        self.call(path, "read", async |key| self.read(key).await)
+        let mut bytes = Vec::new();
+        self.get_parts(path, &mut |_, part| {
+            bytes.extend_from_slice(part);
+            ControlFlow::Continue(())
+        })?;
+        Ok(bytes)
+    }
+
+    fn get_parts(&self, path: &ObjectPath, part: &mut Part<'_>) -> Result<(), StoreError> {
+        self.call(path, "read", async |key| self.read(key, part).await)
     }
 
     fn get_range(&self, path: &ObjectPath, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {

@@ -2,6 +2,8 @@
 //!
 //! Objects are created once under a unique name and never overwritten (EP-2). When [`Store::put_new`] has returned, the object
 //! survives the loss of the machine's power (EP-1).
+use std::ops::ControlFlow;
+
 mod directory;
 mod file;
 mod memory;
@@ -31,6 +33,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::NotFound`] when there is none.
     fn get(&self, path: &ObjectPath) -> Result<Vec<u8>, StoreError>;
+    /// Reads an object part by part, in order, and hands each with its place to `part`, for as long as that says to go on: for objects that nobody
+    /// needs to hold as a whole. Parts are as large as suits the store. A read that is tried again may begin anew, at place 0.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none; after any error some parts may have been handed out.
+    fn get_parts(&self, path: &ObjectPath, part: &mut Part<'_>) -> Result<(), StoreError>;
     /// Reads `len` bytes from `offset`; fewer when the object ends before.
     ///
     /// # Errors
@@ -68,6 +76,9 @@ pub trait Store: Send + Sync {
     /// What and where it is, for messages.
     fn describe(&self) -> String;
 }
+
+/// Takes a part of an object: its place in the object, and its bytes.
+pub type Part<'a> = dyn FnMut(u64, &[u8]) -> ControlFlow<()> + 'a;
 
 /// An object with its age.
 #[derive(Debug, Clone, PartialEq, Eq)]
