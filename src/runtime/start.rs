@@ -11,7 +11,7 @@ use super::outbox::{Outbox, Outboxes};
 use super::patient_store::PatientStore;
 use super::processing::Processing;
 use super::progress::Phase;
-use super::restore::{FetchMeter, Restore};
+use super::restore::{FetchMeter, Restore, run_bytes};
 use super::upkeep::Upkeep;
 use super::{Runtime, StageInfo};
 use crate::checkpoint::chain::{Chain, ResolvedEpoch, first_sequence, store_knows};
@@ -536,6 +536,7 @@ fn resume(
         expiry: expiry(prepared.groups, &runtime.topology.states, known),
         faults: &runtime.faults,
         progress: &runtime.progress,
+        run_bytes: run_bytes(&runtime.config),
     };
     driver.backends = restore.all(&shards)?;
     for (shard, state) in &shards {

@@ -8,12 +8,14 @@ pub mod envelope;
 pub mod expiry;
 pub mod key;
 pub mod map;
+pub mod merged;
 
 pub use backend::{Applied, Backend, BackendFactory, CopySizes, Image, ImageFile, ImageKind, Rebuild, Swept};
 pub use changes::{Change, ChangeSet, Since};
 pub use expiry::{Expiry, Ttl};
 pub use key::{KeyRef, StateId};
 pub use map::{Kept, MapCounters, MapLimits, MapObserver, TypedMap, Waiting};
+pub use merged::Merged;
 
 /// What went wrong with state.
 #[derive(Debug, thiserror::Error)]

@@ -89,6 +89,7 @@ impl Scratch {
             faults: &Faults::none(),
             progress: &Progress::default(),
             meter: &FetchMeter::new(Metrics::new(), clock),
+            run_bytes: 1 << 20,
         };
         let backend = restore.shard(shard, state).map_err(text)?;
         Ok(Scratch { backend, _dir: dir })

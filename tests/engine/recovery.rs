@@ -359,6 +359,9 @@ impl BackendFactory for Panics {
     fn open(&self, _: Shard) -> Result<Arc<dyn Backend>, StateError> {
         panic!("as told")
     }
+    fn is_there(&self, _: Shard) -> bool {
+        true
+    }
     fn wipe(&self, _: Shard) -> Result<(), StateError> {
         Ok(())
     }

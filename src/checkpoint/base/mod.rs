@@ -10,7 +10,8 @@ mod tests;
 pub use manifest::{Manifest, Piece};
 
 use super::store::{Layout, ObjectPath, Store, StoreError};
-use crate::types::{BaseLink, Digest, Shard};
+use crate::types::{BaseLink, Digest, Digesting, Shard};
+use std::ops::ControlFlow;
 
 /// The largest piece: it is held in memory as a whole, several at a time. Smaller ones would make many objects.
 pub const PIECE_BYTES: usize = 8 << 20;
@@ -92,19 +93,91 @@ pub fn manifest_of(store: &dyn Store, layout: &Layout, shard: Shard, base: &Base
     Ok(manifest)
 }
 
-/// Reads a piece and verifies it.
+/// A piece that was not read, or not taken.
+#[derive(Debug)]
+pub enum PieceError<E> {
+    /// It cannot be used.
+    Base(BaseError),
+    /// Whoever took its parts has failed.
+    Taken(E),
+}
+
+impl<E> From<BaseError> for PieceError<E> {
+    fn from(error: BaseError) -> Self {
+        PieceError::Base(error)
+    }
+}
+
+/// Reads a piece part by part, hands each with its place in the piece to `take`, and verifies the whole. Whoever takes them must not use what it has
+/// got before this returns: only then it is known to be what was written. Never more bytes than the piece has; some may come again.
 ///
 /// # Errors
-/// [`BaseError`], naming the object.
-pub fn piece_of(store: &dyn Store, layout: &Layout, piece: &Piece) -> Result<Vec<u8>, BaseError> {
+/// [`PieceError`]; a [`BaseError`] names the object.
+pub fn read_piece<E>(
+    store: &dyn Store,
+    layout: &Layout,
+    piece: &Piece,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<(), PieceError<E>> {
     let path = layout.base_piece(piece.base, piece.number);
-    let bytes = store.get(&path)?;
-    if bytes.len() as u64 != piece.bytes {
-        let reason = format!("it has {} bytes, its manifest says {}", bytes.len(), piece.bytes);
-        return Err(damaged(&path, reason));
+    let (mut reading, mut failed) = (Reading::of(piece), None);
+    let read = store.get_parts(&path, &mut |at, part| {
+        if !reading.part(at, part) {
+            return ControlFlow::Break(());
+        }
+        failed = take(at, part).err();
+        match failed {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    read.map_err(BaseError::from)?;
+    if let Some(error) = failed {
+        return Err(PieceError::Taken(error));
     }
-    if Digest::of(&bytes) != piece.digest {
-        return Err(damaged(&path, "its digest is not the one in its manifest"));
+    reading.whole().map_err(|reason| damaged(&path, reason).into())
+}
+
+/// What has been read of a piece.
+struct Reading<'a> {
+    piece: &'a Piece,
+    read: u64,
+    digest: Digesting,
+}
+
+impl Reading<'_> {
+    fn of(piece: &Piece) -> Reading<'_> {
+        Reading {
+            piece,
+            read: 0,
+            digest: Digesting::new(),
+        }
     }
-    Ok(bytes)
+
+    /// The part at `at`; false when it goes beyond the end.
+    fn part(&mut self, at: u64, part: &[u8]) -> bool {
+        // The store has begun anew.
+        if at == 0 {
+            self.digest = Digesting::new();
+        }
+        self.read = at + part.len() as u64;
+        self.digest.add(part);
+        self.read <= self.piece.bytes
+    }
+
+    /// That it is all of it, and what was written.
+    fn whole(&self) -> Result<(), String> {
+        let (read, bytes) = (self.read, self.piece.bytes);
+        if read != bytes {
+            let has = if read > bytes { "more than " } else { "" };
+            return Err(format!(
+                "it has {has}{} bytes, its manifest says {bytes}",
+                read.min(bytes)
+            ));
+        }
+        if self.digest.digest() != self.piece.digest {
+            return Err("its digest is not the one in its manifest".to_owned());
+        }
+        Ok(())
+    }
 }

@@ -107,6 +107,24 @@ fn a_later_format_is_named_and_not_called_damage() {
     assert!(matches!(Manifest::decode(&bytes, &path), Err(BaseError::Newer { .. })));
 }
 
+/// All parts together, when they have been verified.
+fn piece_of(store: &dyn Store, layout: &Layout, piece: &Piece) -> Result<Vec<u8>, BaseError> {
+    let mut bytes = Vec::new();
+    let read = read_piece(store, layout, piece, |at, part| {
+        bytes.truncate(usize::try_from(at).expect("small"));
+        bytes.extend_from_slice(part);
+        match bytes.len() as u64 > piece.bytes {
+            true => Err("more than it has"),
+            false => Ok(()),
+        }
+    });
+    match read {
+        Ok(()) => Ok(bytes),
+        Err(PieceError::Base(error)) => Err(error),
+        Err(PieceError::Taken(why)) => panic!("{why}"),
+    }
+}
+
 #[test]
 fn a_piece_is_verified_before_it_is_used() {
     let (store, layout) = (MemoryStore::new(1), layout());
@@ -121,4 +139,47 @@ fn a_piece_is_verified_before_it_is_used() {
     assert!(store.flip(&path, 9) && store.truncate(&path, 6));
     let why = piece_of(&store, &layout, &piece).expect_err("cut").to_string();
     assert!(why.contains(path.as_str()) && why.contains("6 bytes"), "{why}");
+}
+
+/// Parts are handed out before the digest is known: a bit that has flipped in any of them is told all the same, and none comes beyond the end.
+#[test]
+fn a_piece_of_many_parts_is_verified_as_a_whole() {
+    let (store, layout) = (MemoryStore::new(1), layout());
+    let content: Vec<u8> = (0..20_000u32).map(|n| (n % 251) as u8).collect();
+    let whole = piece("000009.sst", 0, &content, 7, 3);
+    let path = layout.base_piece(BaseId(7), 3);
+    store.put_new(&path, &[&content]).expect("put");
+    assert_eq!(piece_of(&store, &layout, &whole), Ok(content.clone()));
+    for byte in [0, 4_095, 4_096, 12_345, 19_999] {
+        assert!(store.flip(&path, byte * 8));
+        let why = piece_of(&store, &layout, &whole).expect_err("flipped").to_string();
+        assert!(why.contains("digest"), "{why}");
+        assert!(store.flip(&path, byte * 8));
+    }
+    let shorter = piece("000009.sst", 0, &content[..9_000], 7, 3);
+    let why = piece_of(&store, &layout, &shorter).expect_err("too long").to_string();
+    assert!(why.contains("more than 9000 bytes"), "{why}");
+    let mut taken = 0;
+    let refused = read_piece(&store, &layout, &whole, |_, _| {
+        taken += 1;
+        Err("the disk is full")
+    });
+    assert!(
+        matches!(refused, Err(PieceError::Taken("the disk is full"))),
+        "{refused:?}"
+    );
+    assert_eq!(taken, 1, "nobody reads on");
+}
+
+/// The store was away in the middle and the read begins anew: what came before counts for nothing.
+#[test]
+fn a_piece_that_is_read_anew_is_verified_by_what_came_last() {
+    let whole = piece("000009.sst", 0, b"content", 7, 3);
+    let mut reading = Reading::of(&whole);
+    assert!(reading.part(0, b"con") && reading.part(3, b"?"));
+    assert!(reading.whole().is_err(), "cut short");
+    assert!(reading.part(0, b"cont") && reading.part(4, b"ent"));
+    assert_eq!(reading.whole(), Ok(()));
+    assert!(reading.part(0, b"conTent"));
+    assert!(reading.whole().is_err(), "the last reading counts");
 }

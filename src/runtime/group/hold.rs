@@ -10,7 +10,7 @@ use crate::runtime::epoch::Standing;
 use crate::runtime::patient_store::PatientStore;
 use crate::runtime::processing::{Processing, SetOnDrop};
 use crate::runtime::progress::Phase;
-use crate::runtime::restore::FetchMeter;
+use crate::runtime::restore::{FetchMeter, run_bytes};
 use crate::runtime::start::{Prepared, new_states, start_positions};
 use crate::runtime::{Runtime, RuntimeError};
 use crate::sink::{LogErrorKind, PointerReader};
@@ -171,6 +171,7 @@ impl<'a> Hold<'a> {
                 self.runtime.metrics.clone(),
                 self.runtime.clock.clone(),
             )),
+            run_bytes: run_bytes(&self.runtime.config),
             over: over.clone(),
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct Settler {
     pub faults: Faults,
     pub progress: Arc<Progress>,
     pub meter: Arc<FetchMeter>,
+    /// Of a restore.
+    pub run_bytes: usize,
     /// Set when the hold ends.
     pub over: Arc<AtomicBool>,
 }
@@ -137,6 +139,7 @@ impl Settler {
             faults: &self.faults,
             progress: &self.progress,
             meter: &self.meter,
+            run_bytes: self.run_bytes,
         };
         let backend = restore.shard(shard, &state)?;
         Ok(Resumed {

@@ -1,5 +1,7 @@
-//! Fetches a base: its pieces side by side, each verified before a byte of it is written.
-use crate::checkpoint::base::{BaseError, Manifest, manifest_of, piece_of};
+//! Fetches a base: its pieces side by side, each hashed and written part by part, while it is in the processor's caches. What is written is no copy yet:
+//! it lies beside the shard's place under another name, nobody opens it, and [`Rebuild::finish`], which puts it there, comes when every piece has
+//! been verified. After an error or a crash before that it is removed by the next try.
+use crate::checkpoint::base::{BaseError, Manifest, Piece, PieceError, manifest_of, read_piece};
 use crate::checkpoint::chain::{Chain, RestoreError};
 use crate::runtime::error::RuntimeError;
 use crate::state::{BackendFactory, Rebuild};
@@ -7,6 +9,7 @@ use crate::telemetry::Metrics;
 use crate::testing::Faults;
 use crate::types::{BaseLink, Clock, Shard};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,8 +17,8 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// Pieces that are fetched at a time, for each shard that is restored: a store that is far away answers slowly, and takes many questions. Each
-/// is held in memory.
+/// Pieces that are fetched at a time, for each shard that is restored: a store that is far away answers slowly, and takes many questions. Those who wait
+/// for the disk are among them.
 const AT_ONCE: usize = 4;
 /// How often the log tells how far it is.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -88,14 +91,20 @@ pub(super) struct Fetch<'a> {
 }
 
 impl Fetch<'_> {
-    /// Puts the base in the place of the shard's copy, which must not be open.
-    pub fn run(&self) -> Result<(), RuntimeError> {
+    /// What it consists of.
+    pub fn manifest(&self) -> Result<Manifest, RuntimeError> {
         let (store, layout) = self.chain.place();
         let manifest = manifest_of(store, layout, self.shard, self.base).map_err(|e| self.error(e))?;
         self.check_kind(&manifest)?;
+        Ok(manifest)
+    }
+
+    /// Puts the base in the place of the shard's copy, which must not be open.
+    pub fn run(&self, manifest: &Manifest) -> Result<(), RuntimeError> {
         self.meter.begin(manifest.bytes());
         let rebuild = self.backends.rebuild(self.shard)?;
-        self.pieces(&manifest, rebuild.as_ref())?;
+        self.pieces(manifest, rebuild.as_ref())?;
+        tracing::debug!(shard = %self.shard, "files of the base are written");
         rebuild.finish()?;
         let (shard, bytes) = (self.shard, manifest.bytes());
         tracing::info!(%shard, sequence = self.base.sequence, bytes, "base fetched");
@@ -114,18 +123,28 @@ impl Fetch<'_> {
         Err(self.error(BaseError::Foreign { path, reason }))
     }
 
+    /// The copy that was made of it equals another section than its manifest names.
+    pub fn not_what_it_says(&self) -> RuntimeError {
+        let path = self.chain.place().1.base_manifest(self.base.id).to_string();
+        let reason = "the copy that it describes equals another section than it names".to_owned();
+        self.error(BaseError::Damaged { path, reason })
+    }
+
     fn pieces(&self, manifest: &Manifest, rebuild: &dyn Rebuild) -> Result<(), RuntimeError> {
         let next = AtomicUsize::new(0);
+        let left = pieces_of_files(manifest);
         let work = || {
             let _restoring = self.faults.restoring();
             while let Some(piece) = manifest.pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let fetched = self.chain.go_on(self.shard).map_err(RuntimeError::from).and_then(|()| {
-                    let (store, layout) = self.chain.place();
-                    let bytes = piece_of(store, layout, piece).map_err(|e| self.error(e))?;
-                    rebuild.write(&piece.file, piece.offset, &bytes)?;
-                    self.faults.at("mid_fetch")?;
-                    self.meter.add(piece.bytes);
-                    Ok(())
+                let fetched = self.piece(piece, rebuild).and_then(|()| {
+                    // The last of a file waits for the disk while others read on.
+                    match left
+                        .get(piece.file.as_str())
+                        .map(|left| left.fetch_sub(1, Ordering::AcqRel))
+                    {
+                        Some(1) => Ok(rebuild.sync(&piece.file)?),
+                        _ => Ok(()),
+                    }
                 });
                 if fetched.is_err() {
                     // The others need not go on.
@@ -146,6 +165,23 @@ impl Fetch<'_> {
         })
     }
 
+    fn piece(&self, piece: &Piece, rebuild: &dyn Rebuild) -> Result<(), RuntimeError> {
+        self.chain.go_on(self.shard)?;
+        // A file without a byte is a file, too.
+        rebuild.write(&piece.file, piece.offset, &[])?;
+        let (store, layout) = self.chain.place();
+        read_piece(store, layout, piece, |at, part| {
+            rebuild.write(&piece.file, piece.offset + at, part)
+        })
+        .map_err(|error| match error {
+            PieceError::Base(error) => self.error(error),
+            PieceError::Taken(error) => error.into(),
+        })?;
+        self.faults.at("mid_fetch")?;
+        self.meter.add(piece.bytes);
+        Ok(())
+    }
+
     fn error(&self, source: BaseError) -> RuntimeError {
         let (shard, sequence) = (self.shard, self.base.sequence);
         RuntimeError::Restore(RestoreError::Base {
@@ -154,4 +190,13 @@ impl Fetch<'_> {
             source,
         })
     }
+}
+
+/// How many pieces each file has.
+fn pieces_of_files(manifest: &Manifest) -> HashMap<&str, AtomicUsize> {
+    let mut files: HashMap<&str, AtomicUsize> = HashMap::new();
+    for piece in &manifest.pieces {
+        *files.entry(&piece.file).or_default().get_mut() += 1;
+    }
+    files
 }

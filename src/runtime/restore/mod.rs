@@ -1,7 +1,12 @@
 //! Brings the local copies of all shards up to the committed state: local RocksDB plus tail, else the shard's base plus the chain behind it,
 //! else, before there is a base, the whole chain onto an empty copy.
+mod ahead;
 mod fetch;
+#[cfg(test)]
+mod tests;
 
+use self::ahead::Runs;
+pub(crate) use self::ahead::run_bytes;
 use self::fetch::Fetch;
 pub(crate) use self::fetch::FetchMeter;
 use super::error::RuntimeError;
@@ -10,6 +15,7 @@ use crate::checkpoint::chain::{Chain, RestoreError, ShardState, Tail, may_pass};
 use crate::state::{Applied, Backend, BackendFactory, Expiry, StateError};
 use crate::testing::Faults;
 use crate::types::{BaseLink, Shard};
+use crossbeam_channel::bounded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,16 +32,18 @@ pub(crate) struct Restore<'a> {
     pub progress: &'a Progress,
     /// Counts what is fetched, of all restores together.
     pub meter: &'a FetchMeter,
+    /// See [`run_bytes`].
+    pub run_bytes: usize,
 }
 
 impl Restore<'_> {
-    /// Restores every shard; returns the copies by shard.
+    /// Restores every shard; returns the copies by shard. What tidies them up begins when nobody waits for a restore any more.
     pub fn all(&self, shards: &[(Shard, ShardState)]) -> Result<Vec<Arc<dyn Backend>>, RuntimeError> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             while let Some((shard, state)) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((*shard, self.shard(*shard, state)?));
+                done.push((*shard, self.behind(*shard, state)?));
             }
             Ok::<_, RuntimeError>(done)
         };
@@ -50,12 +58,20 @@ impl Restore<'_> {
             Ok::<_, RuntimeError>(all)
         })?;
         restored.sort_by_key(|(shard, _)| *shard);
+        restored.iter().try_for_each(|(_, backend)| backend.caught_up())?;
         Ok(restored.into_iter().map(|(_, backend)| backend).collect())
     }
 
     /// One shard: from its local copy where that lies on the chain, else from its base, else from empty. A copy that is damaged
     /// or another shard's is thrown away.
     pub fn shard(&self, shard: Shard, state: &ShardState) -> Result<Arc<dyn Backend>, RuntimeError> {
+        let backend = self.behind(shard, state)?;
+        backend.caught_up()?;
+        Ok(backend)
+    }
+
+    /// Without [`Backend::caught_up`].
+    fn behind(&self, shard: Shard, state: &ShardState) -> Result<Arc<dyn Backend>, RuntimeError> {
         match self.catch_up(shard, state) {
             Err(RuntimeError::LocalCopy(StateError::Damaged { reason, path, .. })) => {
                 tracing::warn!(%shard, %reason, path, "local copy damaged, thrown away and restored");
@@ -74,42 +90,76 @@ impl Restore<'_> {
 
     fn catch_up(&self, shard: Shard, state: &ShardState) -> Result<Arc<dyn Backend>, RuntimeError> {
         let base = state.base.map(|based| based.base);
-        let mut backend = self.backends.open(shard)?;
-        if let (None, Some(base)) = (backend.applied()?, &base) {
+        if let Some(base) = base.filter(|_| !self.backends.is_there(shard)) {
+            return self.from_base(shard, state, &base);
+        }
+        let backend = self.open(shard)?;
+        let applied = backend.applied()?;
+        if let (None, Some(base)) = (applied, &base) {
             // Closed: it is replaced.
             drop(backend);
-            self.fetch(shard, base)?;
-            backend = self.backends.open(shard)?;
+            return self.from_base(shard, state, base);
         }
-        let applied = backend.applied()?;
-        let ours = applied.map_or(Ok(()), |a| a.check_of(self.chain.job(), shard));
-        ours.map_err(|why| backend.damaged(why))?;
         let tail = self.chain.plan(shard, state.link, applied, base.as_ref())?;
-        self.replay(shard, backend.as_ref(), &tail)
-            .map_err(|error| collected_meanwhile(shard, error, &tail, base.as_ref()))?;
-        tracing::info!(%shard, sequence = state.link.sequence, replayed = tail.links.len(), "restored");
+        std::thread::scope(|scope| {
+            let (out, runs) = bounded(0);
+            scope.spawn(|| ahead::read(self, || Ok(&tail), out));
+            self.replay(shard, state, backend, runs)
+        })
+        .map_err(|error| collected_meanwhile(shard, error, &tail, base.as_ref()))
+    }
+
+    /// Its copy, which is its own or empty.
+    fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, RuntimeError> {
+        let backend = self.backends.open_behind(shard)?;
+        tracing::debug!(%shard, "copy opened");
+        let ours = backend
+            .applied()?
+            .map_or(Ok(()), |a| a.check_of(self.chain.job(), shard));
+        ours.map_err(|why| backend.damaged(why))?;
         Ok(backend)
     }
 
-    fn fetch(&self, shard: Shard, base: &BaseLink) -> Result<(), RuntimeError> {
+    /// The chain is read while the base is fetched: where the copy will stand is known from the base's manifest.
+    fn from_base(&self, shard: Shard, state: &ShardState, base: &BaseLink) -> Result<Arc<dyn Backend>, RuntimeError> {
         let _restoring = self.faults.restoring();
-        Fetch {
+        let fetch = Fetch {
             chain: self.chain,
             backends: self.backends,
             faults: self.faults,
             meter: self.meter,
             shard,
             base,
-        }
-        .run()
+        };
+        let manifest = fetch.manifest()?;
+        let from = Some(manifest.applied);
+        std::thread::scope(|scope| {
+            let (out, runs) = bounded(0);
+            let plan = || self.chain.plan(shard, state.link, from, Some(base));
+            scope.spawn(move || ahead::read(self, plan, out));
+            fetch.run(&manifest)?;
+            let backend = self.open(shard)?;
+            if backend.applied()? != from {
+                return Err(fetch.not_what_it_says());
+            }
+            self.replay(shard, state, backend, runs)
+        })
     }
 
-    fn replay(&self, shard: Shard, backend: &dyn Backend, tail: &Tail) -> Result<(), RuntimeError> {
+    fn replay(
+        &self,
+        shard: Shard,
+        state: &ShardState,
+        backend: Arc<dyn Backend>,
+        runs: Runs,
+    ) -> Result<Arc<dyn Backend>, RuntimeError> {
         let _restoring = self.faults.restoring();
-        let total = tail.links.len();
-        self.progress.add_to_replay(total);
-        let mut done = 0usize;
-        self.chain.replay(tail, |link, section| {
+        let mut replayed = 0usize;
+        for run in runs {
+            let run = run?;
+            let Some(link) = run.sections().last().map(|last| last.link) else {
+                continue;
+            };
             let applied = Applied {
                 job: self.chain.job(),
                 shard,
@@ -117,17 +167,22 @@ impl Restore<'_> {
                 epoch: link.epoch,
                 footer: link.footer,
             };
-            backend.apply(&mut section.changes.iter(), &applied)?;
-            // By the section's own watermark: nobody reads before the last section, whose watermark is this one or a later.
-            self.expiry.sweep(shard, backend, &section.changes, section.watermark)?;
-            self.faults.at("mid_restore")?;
-            self.progress.add_replayed();
-            done += 1;
-            if done.is_multiple_of(256) {
-                tracing::info!(%shard, done, total, "restoring");
+            backend.apply(&mut run.changes(), &applied)?;
+            tracing::debug!(%shard, sections = run.sections().len(), "sections applied");
+            for section in run.sections() {
+                // By the section's own watermark: nobody reads before the last section, whose watermark is this one or a later.
+                let backend = backend.as_ref();
+                self.expiry.sweep(shard, backend, &section.changes, section.watermark)?;
+                self.faults.at("mid_restore")?;
+                self.progress.add_replayed();
+                replayed += 1;
+                if replayed.is_multiple_of(256) {
+                    tracing::info!(%shard, replayed, "restoring");
+                }
             }
-            Ok::<(), RuntimeError>(())
-        })
+        }
+        tracing::info!(%shard, sequence = state.link.sequence, replayed, "restored");
+        Ok(backend)
     }
 }
 

@@ -68,6 +68,11 @@ pub trait Rebuild: Send + Sync {
     /// # Errors
     /// [`StateError`]; for a name that no file of an image has, too.
     fn write(&self, file: &str, offset: u64, bytes: &[u8]) -> Result<(), StateError>;
+    /// All of a file has been written: waits until it is durable, beside those who write others. [`Rebuild::finish`] does it for files that nobody did it for.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn sync(&self, file: &str) -> Result<(), StateError>;
     /// Puts it in the place of the shard's copy, durably; that must not be open.
     ///
     /// # Errors

@@ -167,6 +167,12 @@ impl BackendFactory for MemoryFactory {
         }))
     }
 
+    fn is_there(&self, shard: Shard) -> bool {
+        let copies = self.shared.copies.lock();
+        let copy = copies.get(&shard).map(|copy| copy.lock());
+        copy.is_some_and(|copy| copy.damaged || copy.open || copy.live.applied.is_some())
+    }
+
     fn wipe(&self, shard: Shard) -> Result<(), StateError> {
         let copy = self.copy(shard);
         let mut rows = copy.lock();

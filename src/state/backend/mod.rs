@@ -94,6 +94,13 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`StateError`]; nothing was deleted then.
     fn sweep(&self, from: &[u8], to: &[u8], limit: usize, gone: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError>;
+    /// Nobody replays over the copy any more: what [`BackendFactory::open_behind`] put off begins. Called once all that was committed is in it.
+    ///
+    /// # Errors
+    /// [`StateError`]
+    fn caught_up(&self) -> Result<(), StateError> {
+        Ok(())
+    }
     /// The section that the local copy equals; None for an empty copy.
     ///
     /// # Errors
@@ -129,6 +136,15 @@ pub trait BackendFactory: Send + Sync {
     /// # Errors
     /// [`StateError::Damaged`] when it cannot be opened: [`BackendFactory::wipe`] it and open again.
     fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError>;
+    /// The same for a copy over which sections are about to be replayed: what tidies it up may wait until [`Backend::caught_up`].
+    ///
+    /// # Errors
+    /// As [`BackendFactory::open`].
+    fn open_behind(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
+        self.open(shard)
+    }
+    /// Whether there may be a copy of a shard: false says that one would have to be made, without making an empty one to see.
+    fn is_there(&self, shard: Shard) -> bool;
     /// Removes a shard's copy; it must not be open.
     ///
     /// # Errors

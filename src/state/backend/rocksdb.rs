@@ -14,6 +14,7 @@ use rocksdb::{DB, Error, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod batch;
 mod image;
@@ -55,23 +56,41 @@ impl RocksFactory {
     }
 }
 
-impl BackendFactory for RocksFactory {
-    fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
+impl RocksFactory {
+    fn open_with(&self, shard: Shard, compaction_waits: bool) -> Result<Arc<dyn Backend>, StateError> {
         let site = self.site(shard);
         let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("is open already"))?;
         std::fs::create_dir_all(&site.path).map_err(|e| site.io(e))?;
         image::remove_left_over(&site)?;
-        let options = self.shared.options();
+        let mut options = self.shared.options();
+        options.set_disable_auto_compactions(compaction_waits);
         let families = [rocksdb::ColumnFamilyDescriptor::new(COLUMN_FAMILY, options.clone())];
         let db = DB::open_cf_descriptors(&options, &site.path, families).map_err(|e| site.error(&e))?;
         let backend = RocksBackend {
             db,
             site,
             faults: self.faults.clone(),
+            compaction_waits: AtomicBool::new(compaction_waits),
             _mark: mark,
         };
         backend.check_opened()?;
         Ok(Arc::new(backend))
+    }
+}
+
+impl BackendFactory for RocksFactory {
+    fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
+        self.open_with(shard, false)
+    }
+
+    /// Compaction waits: with what is replayed it would write the tables of a base again, while whoever restores it needs the processor.
+    fn open_behind(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
+        self.open_with(shard, true)
+    }
+
+    /// What cannot be looked at may be there.
+    fn is_there(&self, shard: Shard) -> bool {
+        self.site(shard).path.try_exists().unwrap_or(true)
     }
 
     fn wipe(&self, shard: Shard) -> Result<(), StateError> {
@@ -97,6 +116,10 @@ impl BackendFactory for RocksFactory {
         Ok(Box::new(image::Rebuilding::begin(site, mark)?))
     }
 }
+
+/// Tables of level 0 with which compaction begins although sections are being replayed still. Four are enough for one to be due, and writes are slowed
+/// down from twenty on.
+const TABLES_WHILE_COMPACTION_WAITS: u64 = 12;
 
 fn remove_dir(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -175,6 +198,8 @@ struct RocksBackend {
     db: DB,
     site: Site,
     faults: Faults,
+    /// While sections are replayed over it.
+    compaction_waits: AtomicBool,
     /// After `db`: the shard counts as open until the database is closed.
     _mark: OpenMark,
 }
@@ -212,6 +237,27 @@ impl RocksBackend {
         self.db.write_opt(batch, &options).map_err(|e| self.site.error(&e))
     }
 
+    fn compact_from_now_on(&self) -> Result<(), StateError> {
+        if !self.compaction_waits.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let set = self.db.set_options(&[("disable_auto_compactions", "false")]);
+        set.map_err(|e| self.site.error(&e))
+    }
+
+    /// A long chain comes to more tables than reads and writes should meet at once.
+    fn compact_before_there_are_too_many_tables(&self) -> Result<(), StateError> {
+        if !self.compaction_waits.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let tables = self.db.property_value("rocksdb.num-files-at-level0");
+        let tables = tables.map_err(|e| self.site.error(&e))?;
+        match tables.and_then(|text| text.parse::<u64>().ok()) {
+            Some(few) if few < TABLES_WHILE_COMPACTION_WAITS => Ok(()),
+            _ => self.compact_from_now_on(),
+        }
+    }
+
     /// Without EP-4: applied row and changes are two writes. The flush between them stands for a memtable that happens to fill up there; a
     /// process that dies at `mid_apply` then comes back naming a section whose changes it does not have, and nobody replays them. (The
     /// other order would leave a mix too, but one that replaying the section repairs, since its changes are whole values.)
@@ -241,6 +287,7 @@ impl Backend for RocksBackend {
 
     fn apply(&self, changes: &mut dyn Iterator<Item = Change<'_>>, applied: &Applied) -> Result<(), StateError> {
         self.point("pre_apply")?;
+        self.compact_before_there_are_too_many_tables()?;
         check_follows(self.read_applied()?.as_ref(), applied).map_err(|e| self.site.damaged(e))?;
         let mut batch = Batch::new();
         for change in changes {
@@ -286,6 +333,10 @@ impl Backend for RocksBackend {
             self.write(batch)?;
         }
         Ok(swept)
+    }
+
+    fn caught_up(&self) -> Result<(), StateError> {
+        self.compact_from_now_on()
     }
 
     fn applied(&self) -> Result<Option<Applied>, StateError> {

@@ -72,6 +72,7 @@ fn an_image_is_one_section_and_makes_the_copy_again(factory: &dyn BackendFactory
     let image = backend.image().expect("an image");
     apply(&*backend, &["a=5", "b", "c=3"], 4).expect("apply");
     assert_eq!(image.applied(), section(3), "and stays it");
+    assert!(factory.is_there(Shard(20)) && !factory.is_there(Shard(21)));
     let read = |factory: &dyn BackendFactory, shard| {
         let rebuild = factory.rebuild(shard).expect("begins");
         for file in image.files() {
@@ -83,6 +84,9 @@ fn an_image_is_one_section_and_makes_the_copy_again(factory: &dyn BackendFactory
                 rebuild.write(&file.name, offset, &bytes).expect("writes");
             }
         }
+        // Some files before the others, or not at all.
+        rebuild.sync(&image.files()[0].name).expect("syncs");
+        assert!(!factory.is_there(shard), "it is none yet");
         rebuild
     };
     assert!(
@@ -93,7 +97,9 @@ fn an_image_is_one_section_and_makes_the_copy_again(factory: &dyn BackendFactory
         texts(&*factory.open(Shard(21)).expect("open")).is_empty(),
         "nothing is there before its end"
     );
+    factory.wipe(Shard(21)).expect("wipes");
     read(factory, Shard(21)).finish().expect("in place");
+    assert!(factory.is_there(Shard(21)));
     let again = factory.open(Shard(21)).expect("open");
     assert_eq!(
         (again.applied().expect("applied"), texts(&*again)),

@@ -24,7 +24,7 @@ fn a_fetch_ends_with_the_lease_of_its_shard() {
         shard: Shard(0),
         base: &base,
     };
-    let ended = fetch.run();
+    let ended = fetch.manifest().and_then(|manifest| fetch.run(&manifest));
     let stopped = matches!(
         &ended,
         Err(RuntimeError::Restore(RestoreError::Stopped { shard: Shard(0) }))

@@ -91,6 +91,10 @@ impl Rebuild for RowsRebuild {
         Ok(())
     }
 
+    fn sync(&self, _: &str) -> Result<(), StateError> {
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Result<(), StateError> {
         let rows = decode(&self.bytes.lock()).ok_or_else(|| damaged(self.shard, "its image is cut short"))?;
         let mut copy = self.copy.lock();
