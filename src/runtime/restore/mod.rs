@@ -91,14 +91,14 @@ impl Restore<'_> {
     fn catch_up(&self, shard: Shard, state: &ShardState) -> Result<Arc<dyn Backend>, RuntimeError> {
         let base = state.base.map(|based| based.base);
         if let Some(base) = base.filter(|_| !self.backends.is_there(shard)) {
-            return self.from_base(shard, state, &base);
+            return self.with_base(shard, state, &base);
         }
         let backend = self.open(shard)?;
         let applied = backend.applied()?;
         if let (None, Some(base)) = (applied, &base) {
             // Closed: it is replaced.
             drop(backend);
-            return self.from_base(shard, state, base);
+            return self.with_base(shard, state, base);
         }
         let tail = self.chain.plan(shard, state.link, applied, base.as_ref())?;
         std::thread::scope(|scope| {
@@ -121,7 +121,7 @@ impl Restore<'_> {
     }
 
     /// The chain is read while the base is fetched: where the copy will stand is known from the base's manifest.
-    fn from_base(&self, shard: Shard, state: &ShardState, base: &BaseLink) -> Result<Arc<dyn Backend>, RuntimeError> {
+    fn with_base(&self, shard: Shard, state: &ShardState, base: &BaseLink) -> Result<Arc<dyn Backend>, RuntimeError> {
         let _restoring = self.faults.restoring();
         let fetch = Fetch {
             chain: self.chain,

@@ -195,6 +195,38 @@ fn filled(dir: &Path) -> RocksFactory {
     factory
 }
 
+/// A restore puts compaction off: until it is told that it is done, and not for ever where a chain is long.
+#[test]
+fn compaction_waits_until_a_copy_has_caught_up_or_has_too_many_tables() {
+    let dir = tempfile::tempdir().expect("dir");
+    let factory = factory(dir.path(), Faults::none());
+    let backend = factory.open_behind(Shard(0)).expect("open");
+    let tables = || files(dir.path(), ".sst").len() as u64;
+    let add = |backend: &dyn Backend, sections: std::ops::RangeInclusive<u64>| {
+        for n in sections {
+            apply_section(backend, n).expect("apply");
+            backend.flush().expect("flush");
+        }
+    };
+    let soon_fewer_than = |many: u64| {
+        let begin = std::time::Instant::now();
+        while tables() >= many {
+            assert!(begin.elapsed().as_secs() < 60, "{} tables", tables());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    add(&*backend, 1..=8);
+    assert!(tables() >= 8, "twice as many as compaction begins with");
+    backend.caught_up().expect("goes on");
+    soon_fewer_than(8);
+    drop(backend);
+    let backend = factory.open_behind(Shard(0)).expect("open");
+    let last = 8 + 4 * TABLES_WHILE_COMPACTION_WAITS;
+    add(&*backend, 9..=last);
+    soon_fewer_than(TABLES_WHILE_COMPACTION_WAITS);
+    assert_eq!(rows(&*backend).expect("scan"), model(last));
+}
+
 #[test]
 fn damaged_and_missing_files_are_damage_and_a_wipe_helps() {
     type Harm = fn(&Path);
