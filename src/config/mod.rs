@@ -18,8 +18,8 @@ pub enum Guarantee {
 pub struct Config {
     /// Exactly-once or at-least-once.
     pub guarantee: Guarantee,
-    /// Time from one barrier to the next, however long the commit in between takes. Also the largest part of the latency of outputs. Where a
-    /// commit takes longer than that, the next barrier comes a quarter of it after the commit.
+    /// Time from one barrier to the next, however long the commit in between takes. Also the largest part of the latency of outputs. At least a
+    /// quarter of it lies between the end of a commit and the next barrier.
     pub epoch_interval: Duration,
     /// Where local copies of shards, spill files and the instance's lock live.
     pub state_dir: PathBuf,

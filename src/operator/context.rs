@@ -177,7 +177,7 @@ pub struct LaneContext {
     pub(super) latest_allowed: TimestampMs,
     /// The lane's watermark.
     pub watermark: Watermark,
-    /// See [`crate::barrier::Barrier::horizon`]: that of the last one.
+    /// See [`crate::barrier::Cut::horizon`]: that of the last one.
     pub horizon: TimestampMs,
     /// Records of the epoch so far.
     pub records: u64,

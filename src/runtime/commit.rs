@@ -17,7 +17,7 @@ use crate::sink::{CommitEntry, Log, OutputBuffer};
 use crate::state::{Applied, Backend, Expiry, StateError};
 use crate::telemetry::EpochPhase;
 use crate::testing::Faults;
-use crate::types::{Digest, EpochId, Incarnation, Link, Position, Sequence, Shard, TimestampMs};
+use crate::types::{Digest, EpochId, Incarnation, Link, Position, Sequence, Shard, Shards, TimestampMs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -249,12 +249,8 @@ impl CommitDriver {
         let taking = || sections.iter().filter(|s| horizons.contains_key(&s.shard));
         self.apply(id, footer, taking())?;
         self.sweep(taking(), &horizons)?;
-        for section in &sections {
-            match horizons.contains_key(&section.shard) {
-                true => self.behind.remove(&section.shard),
-                false => self.behind.insert(section.shard),
-            };
-        }
+        let waits = |section: &&Section| !horizons.contains_key(&section.shard);
+        self.behind.extend(sections.iter().filter(waits).map(|s| s.shard));
         self.deliver(&sections)
     }
 
@@ -310,6 +306,11 @@ impl CommitDriver {
             elapsed: self.patience.clock.elapsed(),
             wall_ms: self.patience.clock.now_ms(),
         }
+    }
+
+    /// The copies of these shards lack nothing that waits: it has been applied, or there was none.
+    pub(super) fn took_all(&mut self, taking: Shards) {
+        self.behind.retain(|shard| !taking.contain(*shard));
     }
 
     /// A shard whose copy is to take what it lacks, so that a base may be made of it.

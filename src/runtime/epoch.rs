@@ -93,6 +93,12 @@ impl Standing {
         }
     }
 
+    /// How many shards are this instance's.
+    #[must_use]
+    pub fn owned(&self) -> usize {
+        self.owned.iter().filter(|owned| **owned).count()
+    }
+
     fn owned_watermarks(&self) -> impl Iterator<Item = &Option<TimestampMs>> {
         let owned = self.watermarks.iter().zip(&self.owned).filter(|(_, owned)| **owned);
         owned.map(|(watermark, _)| watermark)
@@ -106,7 +112,7 @@ impl Standing {
     }
 
     /// What lanes that have begun need to know beside that: the watermark of the last epoch's sections (see
-    /// [`crate::barrier::Barrier::horizon`]).
+    /// [`crate::barrier::Cut::horizon`]).
     #[must_use]
     pub fn horizon(&self) -> TimestampMs {
         self.raised_to.unwrap_or(i64::MIN)

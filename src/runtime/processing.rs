@@ -162,7 +162,7 @@ impl Processing<'_> {
                 outputs,
                 epoch_bytes,
             };
-            let turns = Turns::new(driver.expected.groups.shards, &config);
+            let turns = Turns::new(standing.owned(), &config);
             let result = lanes.and_then(|lanes| {
                 let mut main = Loop {
                     driver,
@@ -485,13 +485,13 @@ impl Loop<'_> {
     }
 
     /// The shards whose copies take what has changed with the next epoch: all at the end, since whoever goes on from here begins with the copies
-    /// alone; before a base the one that it is made of.
+    /// alone; else those whose turn it is, and the one that a base is to be made of.
     fn taking(&mut self, last: bool) -> Shards {
-        match self.driver.take_wanted() {
-            _ if last => Shards::ALL,
-            Some(shard) => Shards::only(shard),
-            None => self.turns.next(self.gate.load().dirty),
+        let wanted = self.driver.take_wanted();
+        if last {
+            return Shards::ALL;
         }
+        self.turns.next(self.gate.load().dirty).and(wanted)
     }
 
     /// One epoch: barrier, shares, commit. Lanes go on with the next one meanwhile.
@@ -532,6 +532,7 @@ impl Loop<'_> {
         } else {
             self.recommit(runtime)?;
         }
+        self.driver.took_all(cut.taking);
         self.applied.store(self.epoch, Ordering::Release);
         self.in_flight(&[]);
         Ok(())

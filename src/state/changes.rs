@@ -208,6 +208,13 @@ impl ChangeSet {
         }
     }
 
+    /// Whether a key is there twice, when they are sorted.
+    #[must_use]
+    pub fn has_twins(&self) -> bool {
+        let mut pairs = self.entries.windows(2);
+        pairs.any(|pair| self.key(pair[0]) == self.key(pair[1]))
+    }
+
     /// The epoch's changes, in the present order.
     pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
         self.entries
@@ -264,6 +271,43 @@ mod tests {
     fn keys() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(1), Just(255)];
         proptest::collection::vec(byte, 0..20)
+    }
+
+    /// So many that they are put into buckets first, with changes of earlier epochs among them.
+    #[test]
+    fn many_changes_are_in_order_and_those_of_the_epoch_are_told_from_the_others() {
+        let mut changes = ChangeSet::default();
+        let keys: Vec<Vec<u8>> = (0..3 * BUCKETS_FROM as u64)
+            .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..1 + n as usize % 8].to_vec())
+            .collect();
+        let earlier = |key: &[u8]| key.iter().fold(0u8, |sum, b| sum.wrapping_add(*b)).is_multiple_of(3);
+        let keys: std::collections::BTreeSet<Vec<u8>> = keys.into_iter().collect();
+        assert!(keys.len() > BUCKETS_FROM);
+        for key in keys.iter().rev() {
+            let since = if earlier(key) { Since::Earlier } else { Since::ThisEpoch };
+            let added: Result<(), ()> = changes.push_with(
+                since,
+                |out| out.extend_from_slice(key),
+                |out| {
+                    out.extend_from_slice(key);
+                    Ok(true)
+                },
+            );
+            added.expect("added");
+        }
+        changes.sort();
+        assert!(!changes.has_twins());
+        assert!(changes.all().map(|c| c.key).eq(keys.iter()));
+        assert!(changes.all().all(|c| c.value == Some(c.key)));
+        let own = || keys.iter().filter(|key| !earlier(key));
+        assert!(changes.iter().map(|c| c.key).eq(own()));
+        assert_eq!(
+            (changes.len(), changes.earlier()),
+            (own().count(), keys.len() - own().count())
+        );
+        changes.append(&changes.clone());
+        changes.sort();
+        assert!(changes.has_twins());
     }
 
     proptest! {

@@ -340,7 +340,7 @@ impl<S> TypedMap<S> {
             .map(|(was_present, _)| was_present)
     }
 
-    /// Epochs up to `epoch` have been applied to the backends of all shards: their entries may be evicted from now on.
+    /// Epochs up to `epoch` have been applied to the backends of the shards that took them: their entries may be evicted from now on.
     pub fn applied(&mut self, epoch: u64) {
         self.applied = self.applied.max(epoch);
     }

@@ -12,32 +12,42 @@ impl fmt::Display for Shard {
     }
 }
 
-/// The shards from one to below another.
+/// Every so many-th shard, and perhaps one more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shards {
-    /// The first.
-    pub from: u32,
-    /// Behind the last.
-    pub to: u32,
+    every: u32,
+    at: u32,
+    also: Option<Shard>,
 }
 
 impl Shards {
     /// Every shard.
-    pub const ALL: Shards = Shards { from: 0, to: u32::MAX };
+    pub const ALL: Shards = Shards::every(1, 0);
+    /// None.
+    pub const NONE: Shards = Shards::every(1, 1);
 
-    /// One shard.
+    /// Those whose index leaves `at` when it is divided by `every`, which is not 0.
     #[must_use]
-    pub fn only(shard: Shard) -> Shards {
-        Shards {
-            from: shard.0,
-            to: shard.0 + 1,
-        }
+    pub const fn every(every: u32, at: u32) -> Shards {
+        Shards { every, at, also: None }
+    }
+
+    /// These, and one more.
+    #[must_use]
+    pub fn and(self, also: Option<Shard>) -> Shards {
+        Shards { also, ..self }
+    }
+
+    /// Whether these are all that there are.
+    #[must_use]
+    pub fn are_all(self) -> bool {
+        (self.every, self.at) == (1, 0)
     }
 
     /// Whether `shard` is one of them.
     #[must_use]
     pub fn contain(self, shard: Shard) -> bool {
-        (self.from..self.to).contains(&shard.0)
+        shard.0 % self.every == self.at || self.also == Some(shard)
     }
 }
 

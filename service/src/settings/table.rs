@@ -134,7 +134,7 @@ settings! {
         "The region of the bucket.";
 
     EPOCH_INTERVAL, "epoch_interval", Epochs, duration(10, 10 * MINUTE), "1s", None,
-        "Time between two commits. Also the largest part of the latency of outputs.";
+        "Time from one barrier to the next, and so between two commits. Also the largest part of the latency of outputs.";
     TRANSACTION_TIMEOUT, "transaction_timeout", Epochs, duration(SECOND, 15 * MINUTE), "15s", None,
         "How long the broker keeps a transaction open whose instance has died. An epoch is closed early when its outputs would take \
          more than a quarter of it.";

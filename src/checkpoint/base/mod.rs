@@ -13,7 +13,7 @@ use super::store::{Layout, ObjectPath, Store, StoreError};
 use crate::types::{BaseLink, Digest, Digesting, Shard};
 use std::ops::ControlFlow;
 
-/// The largest piece: it is held in memory as a whole, several at a time. Smaller ones would make many objects.
+/// The largest piece: it is held in memory as a whole when it is written. Smaller ones would make many objects.
 pub const PIECE_BYTES: usize = 8 << 20;
 
 /// A base that cannot be used.

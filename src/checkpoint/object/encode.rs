@@ -161,6 +161,9 @@ fn check_section(header: &Header, section: &Section) -> Result<(), Reason> {
 fn encode_section(header: &Header, section: &mut Section) -> Result<Vec<u8>, Reason> {
     check_section(header, section)?;
     section.changes.sort();
+    if section.changes.has_twins() {
+        return Err("a state key twice in one epoch".to_owned());
+    }
     let mut out = Vec::with_capacity(256 + section.changes.bytes() / 2);
     out.extend_from_slice(&section.shard.0.to_be_bytes());
     out.extend_from_slice(&section.sequence.to_be_bytes());
@@ -201,12 +204,7 @@ fn put_changes(out: &mut Vec<u8>, changes: &ChangeSet) -> Result<(), Reason> {
     out.extend_from_slice(&[0; 4]);
     let mut blocks = 0u32;
     let mut raw = Vec::with_capacity(BLOCK_RAW_BYTES.min(changes.bytes() + 8 * changes.len()));
-    let mut last: Option<&[u8]> = None;
     for change in changes.iter() {
-        if last == Some(change.key) {
-            return Err("a state key twice in one epoch".to_owned());
-        }
-        last = Some(change.key);
         let len = 8 + change.key.len() + change.value.map_or(0, <[u8]>::len);
         if !raw.is_empty() && raw.len() + len > BLOCK_RAW_BYTES {
             put_block(out, &raw)?;

@@ -5,8 +5,8 @@ mod fetch;
 #[cfg(test)]
 mod tests;
 
-use self::ahead::Runs;
 pub(crate) use self::ahead::run_bytes;
+use self::ahead::{Run, Runs};
 use self::fetch::Fetch;
 pub(crate) use self::fetch::FetchMeter;
 use super::error::RuntimeError;
@@ -15,7 +15,7 @@ use crate::checkpoint::chain::{Chain, RestoreError, ShardState, Tail, may_pass};
 use crate::state::{Applied, Backend, BackendFactory, Expiry, StateError};
 use crate::testing::Faults;
 use crate::types::{BaseLink, Shard};
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -101,11 +101,10 @@ impl Restore<'_> {
             return self.with_base(shard, state, base);
         }
         let tail = self.chain.plan(shard, state.link, applied, base.as_ref())?;
-        std::thread::scope(|scope| {
-            let (out, runs) = bounded(0);
-            scope.spawn(|| ahead::read(self, || Ok(&tail), out));
-            self.replay(shard, state, backend, runs)
-        })
+        beside(
+            |out| ahead::read(self, || Ok(&tail), out),
+            |runs| self.replay(shard, state, backend, runs),
+        )
         .map_err(|error| collected_meanwhile(shard, error, &tail, base.as_ref()))
     }
 
@@ -133,17 +132,16 @@ impl Restore<'_> {
         };
         let manifest = fetch.manifest()?;
         let from = Some(manifest.applied);
-        std::thread::scope(|scope| {
-            let (out, runs) = bounded(0);
-            let plan = || self.chain.plan(shard, state.link, from, Some(base));
-            scope.spawn(move || ahead::read(self, plan, out));
+        let plan = || self.chain.plan(shard, state.link, from, Some(base));
+        let copy = |runs| {
             fetch.run(&manifest)?;
             let backend = self.open(shard)?;
             if backend.applied()? != from {
                 return Err(fetch.not_what_it_says());
             }
             self.replay(shard, state, backend, runs)
-        })
+        };
+        beside(|out| ahead::read(self, plan, out), copy)
     }
 
     fn replay(
@@ -167,23 +165,47 @@ impl Restore<'_> {
                 epoch: link.epoch,
                 footer: link.footer,
             };
+            // A run is one write: whoever dies at one of these finds nothing of it, or at the last all.
+            (1..run.sections().len()).try_for_each(|_| self.faults.at("mid_restore"))?;
             backend.apply(&mut run.changes(), &applied)?;
             tracing::debug!(%shard, sections = run.sections().len(), "sections applied");
             for section in run.sections() {
                 // By the section's own watermark: nobody reads before the last section, whose watermark is this one or a later.
                 let backend = backend.as_ref();
                 self.expiry.sweep(shard, backend, &section.changes, section.watermark)?;
-                self.faults.at("mid_restore")?;
                 self.progress.add_replayed();
                 replayed += 1;
                 if replayed.is_multiple_of(256) {
                     tracing::info!(%shard, replayed, "restoring");
                 }
             }
+            self.faults.at("mid_restore")?;
+        }
+        let reached = backend.applied()?.map(|applied| applied.sequence);
+        if reached != Some(state.link.sequence) {
+            return Err(RuntimeError::CannotGoOn(format!(
+                "EP-4: the chain of shard {shard} was read to section {reached:?} and not to {}; report this, it is a bug",
+                state.link.sequence
+            )));
         }
         tracing::info!(%shard, sequence = state.link.sequence, replayed, "restored");
         Ok(backend)
     }
+}
+
+/// Reads runs on a thread of its own, and takes them here.
+fn beside<T>(
+    read: impl FnOnce(Sender<Result<Run, RuntimeError>>) + Send,
+    take: impl FnOnce(Runs) -> Result<T, RuntimeError>,
+) -> Result<T, RuntimeError> {
+    std::thread::scope(|scope| {
+        let (out, runs) = bounded(0);
+        let reader = scope.spawn(move || read(out));
+        let taken = take(runs);
+        // Nobody takes runs any more, so it ends. A fail point that unwinds stands for a process that dies.
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        taken
+    })
 }
 
 /// What lies before the base is garbage, and may be removed between the plan and the replay.

@@ -89,9 +89,11 @@ impl<S> TypedMap<S> {
         let entry = self.table.entry_mut(slot);
         entry.dirty = false;
         let shard = self.groups.shard_of(entry.group);
-        if taking(&shard) {
+        if entry.waits() {
+            // It is in the list already.
+        } else if taking(&shard) {
             entry.pinned_until = epoch;
-        } else if !entry.waits() {
+        } else {
             entry.pinned_until = WAITING;
             let waiting = &mut self.waiting[shard.0 as usize];
             waiting.slots.push(slot);

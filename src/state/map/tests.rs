@@ -3,7 +3,7 @@ use crate::state::backend::memory::{MemoryFactory, Operation};
 use crate::state::key::parse_state_key;
 use crate::state::{Applied, BackendFactory};
 use crate::types::codec::LongBe;
-use crate::types::{CodecError, Digest, EpochId, Incarnation, Partitioner};
+use crate::types::{CodecError, Digest, EpochId, Incarnation, Partitioner, Shards};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -467,8 +467,8 @@ enum Op {
     TryAdd(usize, TimestampMs, bool),
     Delete(usize, TimestampMs),
     Prefetch(Vec<usize>),
-    /// The copies of the shards from one to below another take what has changed.
-    Barrier(u32, u32),
+    /// The copies of some shards take what has changed.
+    Barrier(Shards),
     Apply,
     Maintain,
     /// The process dies: what was not applied is lost.
@@ -500,7 +500,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (k.clone(), t.clone(), any::<bool>()).prop_map(|(k, t, ok)| Op::TryAdd(k, t, ok)),
         3 => (k.clone(), t).prop_map(|(k, t)| Op::Delete(k, t)),
         2 => proptest::collection::vec(k, 0..8).prop_map(Op::Prefetch),
-        3 => (0..=SHARDS, 0..=SHARDS).prop_map(|(from, to)| Op::Barrier(from, to)),
+        3 => (1..=SHARDS, 0..=SHARDS).prop_map(|(every, at)| Op::Barrier(Shards::every(every, at))),
         2 => Just(Op::Apply),
         4 => Just(Op::Maintain),
         1 => Just(Op::Restart),
@@ -652,7 +652,7 @@ impl Checked {
                     .prefetch(&keys.iter().map(|k| key(KEYS[*k])).collect::<Vec<_>>())
                     .expect("prefetch");
             }
-            Op::Barrier(from, to) => self.barrier(Shards { from: *from, to: *to }),
+            Op::Barrier(taking) => self.barrier(*taking),
             Op::Apply => self.apply(),
             Op::Maintain => self.rig.map.maintain(),
             Op::Restart => {
