@@ -40,6 +40,8 @@ pub(super) struct Gate {
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Bytes of changes of the epoch that is being committed.
     pub in_flight_changes: AtomicUsize,
+    /// Bytes of changes that wait for the local copies to take them. They are not in the way of anything: clean entries are.
+    pub waiting: AtomicUsize,
     /// Bytes of its outputs.
     pub in_flight_outputs: AtomicUsize,
     /// Hard limit of dirty state and changes in flight.

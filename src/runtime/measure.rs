@@ -7,6 +7,7 @@ use crate::source::{PartitionEnd, Prefetch, Source};
 use crate::state::{Backend, CopySizes};
 use crate::telemetry::{self, BackendSizes, MemoryPart, Metrics};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often what costs a few loads is looked at. A scrape comes every few seconds at most.
@@ -93,6 +94,8 @@ impl<'a> Sampler<'a> {
             Some(self.metrics.maps_bytes()),
         );
         tell(MemoryPart::Dirty, Some(budget.dirty_bytes), Some(load.dirty as u64));
+        let waiting = self.gate.waiting.load(Ordering::Relaxed) as u64;
+        tell(MemoryPart::Waiting, Some(budget.dirty_bytes), Some(waiting));
         tell(
             MemoryPart::Outputs,
             Some(budget.outputs_bytes),

@@ -134,6 +134,7 @@ impl Processing<'_> {
             lanes: of_sources.iter().chain(&of_keyed).cloned().collect(),
             in_flight_changes: AtomicUsize::new(0),
             in_flight_outputs: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             changes_max: budget.dirty_bytes,
             bytes_max: budget.dirty_bytes + budget.outputs_bytes,
             outputs_max: outputs * 2,
@@ -512,6 +513,7 @@ impl Loop<'_> {
         let encode = shares.iter().map(|s| s.encode).max().unwrap_or_default();
         self.in_flight(&shares);
         self.turns.handed_over(&shares, cut.taking);
+        self.gate.waiting.store(self.turns.waiting_bytes(), Ordering::Relaxed);
         if let Some(eager) = &self.eager {
             eager.drain(self.driver)?;
         }

@@ -41,6 +41,8 @@ pub(super) struct Turns {
     before: u64,
     waiting: u64,
     waiting_bytes: usize,
+    /// See [`crate::state::Waiting::crowded`].
+    crowded: bool,
     /// Barriers until a longer round is tried.
     trial: u32,
 }
@@ -58,6 +60,7 @@ impl Turns {
             before: 0,
             waiting: 0,
             waiting_bytes: 0,
+            crowded: false,
             trial: 0,
         }
     }
@@ -67,7 +70,7 @@ impl Turns {
         if dirty + self.waiting_bytes < self.at_once_bytes {
             return Shards::ALL;
         }
-        if self.waiting_bytes > self.waiting_max {
+        if self.crowded || self.waiting_bytes > self.waiting_max {
             self.shorten();
         }
         if self.waiting_bytes > self.waiting_max / 2 * 3 {
@@ -84,10 +87,16 @@ impl Turns {
         }
     }
 
+    /// Bytes that wait in the maps.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
     /// What the lanes have handed over at a barrier with this `taking`.
     pub fn handed_over(&mut self, shares: &[LaneShare], taking: Shards) {
         self.waiting = shares.iter().map(|share| share.waiting.entries).sum();
         self.waiting_bytes = shares.iter().map(|share| share.waiting.bytes).sum();
+        self.crowded = shares.iter().any(|share| share.waiting.crowded);
         for share in shares {
             for (shard, changes) in share.changes.iter().enumerate() {
                 self.handed.add(changes, taking.contain(Shard(shard as u32)));
@@ -188,6 +197,7 @@ mod tests {
             share.waiting = Waiting {
                 entries: self.waiting.len() as u64,
                 bytes: self.waiting.len() * ENTRY_BYTES,
+                crowded: false,
             };
             self.turns.handed_over(&[share], taking);
             taking
@@ -242,6 +252,20 @@ mod tests {
         });
         let most = most.max().unwrap_or_default();
         assert!((WAITING_MAX / 2..WAITING_MAX / 2 * 3 + each).contains(&most), "{most}");
+    }
+
+    /// A lane may have many maps, each with a part of the memory.
+    #[test]
+    fn a_map_that_is_full_of_what_waits_makes_rounds_shorter() {
+        let mut lane = Lane::new();
+        for _ in 0..60 {
+            lane.epoch(0..1000);
+        }
+        for shorter in [4, 2, 1] {
+            lane.turns.crowded = true;
+            lane.turns.next(1 << 30);
+            assert_eq!(lane.turns.round, shorter);
+        }
     }
 
     /// What is more than can be given out in a round's turn goes at once, whoever else has it.

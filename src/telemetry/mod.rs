@@ -74,6 +74,8 @@ pub enum MemoryPart {
     Maps,
     /// Dirty entries in them, until the next barrier.
     Dirty,
+    /// Changed in committed epochs and not taken by the local copies yet; of the maps.
+    Waiting,
     /// Outputs of the epoch so far.
     Outputs,
     /// Changes and outputs of the epoch that is being committed.
@@ -88,9 +90,10 @@ pub enum MemoryPart {
 
 impl MemoryPart {
     /// All of them.
-    pub const ALL: [MemoryPart; 7] = [
+    pub const ALL: [MemoryPart; 8] = [
         MemoryPart::Maps,
         MemoryPart::Dirty,
+        MemoryPart::Waiting,
         MemoryPart::Outputs,
         MemoryPart::InFlight,
         MemoryPart::Backend,
@@ -104,6 +107,7 @@ impl MemoryPart {
         match self {
             MemoryPart::Maps => "maps",
             MemoryPart::Dirty => "dirty",
+            MemoryPart::Waiting => "waiting",
             MemoryPart::Outputs => "outputs",
             MemoryPart::InFlight => "in_flight",
             MemoryPart::Backend => "backend",

@@ -11,12 +11,15 @@ pub struct Waiting {
     pub entries: u64,
     /// Estimate of the memory that they take in the map.
     pub bytes: usize,
+    /// They are most of what a map may hold: it has little room for anything else.
+    pub crowded: bool,
 }
 
 impl std::ops::AddAssign for Waiting {
     fn add_assign(&mut self, other: Waiting) {
         self.entries += other.entries;
         self.bytes += other.bytes;
+        self.crowded |= other.crowded;
     }
 }
 
@@ -68,9 +71,11 @@ impl<S> TypedMap<S> {
     }
 
     fn waiting(&self) -> Waiting {
+        let bytes = self.waiting.iter().map(|w| w.bytes).sum();
         Waiting {
             entries: self.waiting.iter().map(|w| w.slots.len() as u64).sum(),
-            bytes: self.waiting.iter().map(|w| w.bytes).sum(),
+            bytes,
+            crowded: bytes > self.limits.bytes_max / 2,
         }
     }
 

@@ -212,12 +212,9 @@ impl<S> Table<S> {
 
     /// What waits.
     #[cfg(test)]
-    pub fn counted_waiting(&self) -> super::Waiting {
+    pub fn counted_waiting(&self) -> (u64, usize) {
         let waiting = || self.slots.iter().flatten().filter(|entry| entry.waits());
-        super::Waiting {
-            entries: waiting().count() as u64,
-            bytes: waiting().map(Entry::bytes).sum(),
-        }
+        (waiting().count() as u64, waiting().map(Entry::bytes).sum())
     }
 
     /// What [`Table::bytes`] must be.

@@ -78,7 +78,8 @@ impl Rig {
     fn encode_for(&mut self, epoch: u64, taking: Shards) -> Vec<ChangeSet> {
         let mut out = change_sets();
         let waiting = self.map.encode_dirty(epoch, taking, &mut out).expect("encode");
-        assert_eq!(waiting, self.map.table.counted_waiting());
+        assert_eq!((waiting.entries, waiting.bytes), self.map.table.counted_waiting());
+        assert_eq!(waiting.crowded, waiting.bytes > self.map.limits.bytes_max / 2);
         assert_eq!(self.map.dirty_bytes(), 0);
         out.iter_mut().for_each(ChangeSet::sort);
         out
