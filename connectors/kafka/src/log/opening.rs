@@ -14,6 +14,12 @@ const INIT_STEP: Duration = Duration::from_secs(5);
 /// How long a new client may take to reach a broker before it is asked for a session all the same.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
 
+/// A coordinator that still ends the transaction of whoever was killed says so, and librdkafka asks again 500 ms later
+/// (rd_kafka_idemp_request_pid_failed), when it has been over for long. A new client asks at once. So the first ones have this long, or twice as long
+/// as they took to reach a broker, and the next one takes all the time there is.
+const HURRIED: Duration = Duration::from_millis(100);
+const HURRIED_CLIENTS: u32 = 2;
+
 /// A client whose session is being opened.
 pub(super) struct Opening<T> {
     client: T,
@@ -27,6 +33,12 @@ impl<T> Opening<T> {
             since: Instant::now(),
         }
     }
+}
+
+/// What hurrying has come to.
+enum Hurried {
+    Open(Sender),
+    Begun(Opening<Sender>),
 }
 
 fn made(failure: Failure) -> LogError {
@@ -43,7 +55,10 @@ impl KafkaLog {
         }
         let opening = match self.resumable() {
             Some(opening) => opening,
-            None => Opening::new(self.sender()?),
+            None => match self.hurried()? {
+                Hurried::Open(sender) => return self.opened(sender, end),
+                Hurried::Begun(opening) => opening,
+            },
         };
         match self.init(opening.client.client(), &self.transactional_id, opening.since, end) {
             Err(error) if error.kind == LogErrorKind::Retriable => {
@@ -52,11 +67,34 @@ impl KafkaLog {
             }
             opened => opened?,
         }
+        self.opened(opening.client, end)
+    }
+
+    /// A client and its session, where it comes quickly; else a client that may wait for one.
+    fn hurried(&self) -> Result<Hurried, LogError> {
+        for _ in 0..HURRIED_CLIENTS {
+            let opening = Opening::new(self.sender()?);
+            let client = opening.client.client();
+            // A broker that cannot be reached answers no other client sooner.
+            if client.any_broker(self.give_up.within(CONNECTED_WITHIN)).is_err() {
+                return Ok(Hurried::Begun(opening));
+            }
+            let end = Instant::now() + (opening.since.elapsed() * 2).max(HURRIED);
+            match self.init(client, &self.transactional_id, opening.since, end) {
+                Ok(()) => return Ok(Hurried::Open(opening.client)),
+                Err(error) if error.kind == LogErrorKind::Retriable && !self.give_up.over() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Hurried::Begun(Opening::new(self.sender()?)))
+    }
+
+    /// The session is there.
+    fn opened(&mut self, sender: Sender, end: Instant) -> Result<(), LogError> {
         // The only owner reads stable, which an old transaction of its own would hold up until here.
         if self.group_mode.is_none() {
             self.ask_first(end)?;
         }
-        let sender = opening.client;
         // What was reported while the session was being opened does not count against it.
         sender.client().poll(0);
         let errors_at_start = sender.client().errors();
