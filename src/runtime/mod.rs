@@ -7,6 +7,7 @@
 //! ```
 pub mod allocator;
 pub mod backoff;
+mod cadence;
 pub mod commit;
 mod eager;
 pub mod epoch;

@@ -1,5 +1,6 @@
 //! Records flow: starts the lanes, asks for barriers, commits what they hand over.
 use super::Runtime;
+use super::cadence::{TICK, nap, next_due};
 use super::commit::CommitDriver;
 use super::eager::Eager;
 use super::epoch::Standing;
@@ -25,12 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How often the driver looks at high-water marks and a stop.
-const TICK: Duration = Duration::from_millis(2);
-/// Barriers are an interval apart, also where a commit takes longer: the part of an interval that is left then between its end and the next
-/// barrier. A smaller one would give upkeep, compaction and the broker less room between two commits just when they are slow; a larger one
-/// would keep outputs waiting for nothing.
-const ROOM: u32 = 4;
 /// How often the clients' events are served.
 const SERVE: Duration = Duration::from_millis(50);
 /// Where there was a pause, outputs are waited for: the first barriers come sooner, until some have had records in them. Shorter would give
@@ -390,17 +385,6 @@ fn open_sources(
 fn of_turn(turn: usize, shards: usize) -> std::ops::Range<usize> {
     let until = |turn: usize| turn * shards / EPOCHS_PER_FLUSH;
     until(turn)..until(turn + 1)
-}
-
-/// When the next barrier is due: an interval after the last one was ordered, however long its commit took. What was missed is not made up for:
-/// an epoch holds what there is.
-fn next_due(interval: Duration, ordered: Duration, finished: Duration) -> Duration {
-    (ordered + interval).max(finished + interval / ROOM)
-}
-
-/// How long the driver waits before it looks again: not beyond a barrier that is due soon. One that is overdue waits for something else.
-fn nap(left: Duration) -> Duration {
-    if left.is_zero() { TICK } else { left.min(TICK) }
 }
 
 type Control<'scope> = std::thread::ScopedJoinHandle<'scope, Result<(), String>>;
