@@ -200,9 +200,10 @@ impl ChangeSet {
         let len = key.len().min(bytes.len());
         bytes[..len].copy_from_slice(&key[..len]);
         let [g0, g1, rest @ ..] = bytes;
-        let [high, low] = [u128::from_be_bytes(rest) >> 64, u128::from_be_bytes(rest)];
+        let beginning = u128::from_be_bytes(rest);
         Sorting {
-            beginning: [high as u64, low as u64],
+            // In halves: a number of 16 bytes is aligned to as many, and each of these would have a hole.
+            beginning: [(beginning >> 64) as u64, beginning as u64],
             group: u16::from_be_bytes([g0, g1]),
             entry,
         }

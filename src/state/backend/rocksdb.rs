@@ -238,11 +238,13 @@ impl RocksBackend {
     }
 
     fn compact_from_now_on(&self) -> Result<(), StateError> {
-        if !self.compaction_waits.swap(false, Ordering::Relaxed) {
+        if !self.compaction_waits.load(Ordering::Relaxed) {
             return Ok(());
         }
         let set = self.db.set_options(&[("disable_auto_compactions", "false")]);
-        set.map_err(|e| self.site.error(&e))
+        set.map_err(|e| self.site.error(&e))?;
+        self.compaction_waits.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// A long chain comes to more tables than reads and writes should meet at once.

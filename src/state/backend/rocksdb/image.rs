@@ -248,7 +248,8 @@ impl Rebuild for Rebuilding {
         let end = offset + bytes.len() as u64;
         let behind = end - end % WRITE_BACK_BYTES;
         if behind > offset {
-            begin_write_back(&opened.file, behind.saturating_sub(WRITE_BACK_BYTES), WRITE_BACK_BYTES);
+            let from = offset - offset % WRITE_BACK_BYTES;
+            begin_write_back(&opened.file, from, behind - from);
         }
         Ok(())
     }
