@@ -36,7 +36,7 @@ pub struct Config {
     /// The process's memory budget in bytes, split by [`Config::budget`].
     pub memory_bytes: usize,
     /// Where fewer bytes of state have changed than this, the local copies take all changes at each barrier. Beyond it they take turns where that
-    /// saves writes (docs/adr/0021).
+    /// saves writes (docs/adr/0021), and with 0 always, as long as what waits has room.
     pub at_once_bytes: usize,
     /// Records with a timestamp further ahead of the clock follow the bad-record policy (brokers refuse more than an hour).
     pub max_future: Duration,

@@ -50,11 +50,12 @@ pub(super) struct Turns {
 impl Turns {
     /// Of so many copies, of shards that follow each other. What waits will be changes in flight, and may be as much.
     pub fn new(copies: usize, config: &Config) -> Turns {
+        let round = if config.at_once_bytes == 0 { ROUND_MAX } else { 1 };
         Turns {
             copies: (copies as u32).max(1),
             at_once_bytes: config.at_once_bytes,
             waiting_max: config.budget().dirty_bytes,
-            round: 1,
+            round,
             at: 0,
             handed: Handed::default(),
             before: 0,
@@ -121,7 +122,8 @@ impl Turns {
         // Changed, and neither written nor waiting: changed again meanwhile.
         let saved = (self.before + changed).saturating_sub(taken + self.waiting);
         self.begin_round();
-        if self.round > 1 && saved * WRITTEN_PER_ENCODED <= again {
+        let pays = self.at_once_bytes == 0 || saved * WRITTEN_PER_ENCODED > again;
+        if self.round > 1 && !pays {
             self.shorten();
         } else if self.trial == 0 {
             self.round = (self.round * 2).min(ROUND_MAX);

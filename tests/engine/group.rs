@@ -459,3 +459,32 @@ fn ep_10_a_shard_whose_pointer_is_undecided_keeps_no_other_waiting() {
     cluster.assert_exact();
     cluster.stop(second);
 }
+
+/// When a shard that was late comes in, the lanes end, and with them what waits for local copies to take it: the shards that went on meanwhile begin
+/// again from their copies alone.
+#[test]
+fn ep_4_shards_whose_copies_take_turns_lose_nothing_when_another_is_let_in() {
+    let mut cluster = Cluster::new();
+    cluster.configure = |config| config.at_once_bytes = 0;
+    let first = cluster.start("a", "");
+    cluster.add(1);
+    cluster.until_answered();
+    first.process.fault(Call::Commit, 1, Fault::CrashBefore);
+    cluster.add_to_one_partition(5);
+    eventually("dead", || first.thread.is_finished());
+    let mut commits = cluster.broker.commits(SUMS).len();
+    cluster.broker.expire_member(SUMS, "a");
+    let second = cluster.start("b", "");
+    // Enough epochs of the same keys that copies take turns of eight.
+    for value in 2..40 {
+        cluster.add(value);
+        eventually("other shards commit", || cluster.broker.commits(SUMS).len() > commits);
+        commits = cluster.broker.commits(SUMS).len();
+    }
+    cluster.broker.time_out(&format!("{SUMS}.a"));
+    cluster.until_answered();
+    cluster.add(40);
+    cluster.until_answered();
+    cluster.assert_exact();
+    cluster.stop(second);
+}

@@ -401,11 +401,11 @@ fn copies_that_take_turns_lie_behind_after_a_kill_and_not_after_a_stop() {
     bench.driver.configure(|c| c.at_once_bytes = 0);
     bench.start().expect("starts");
     let replayed = |bench: &Bench| bench.driver.progress().expect("runs").replayed_sections();
-    (0..5).for_each(|v| bench.epoch(v).expect("an epoch"));
+    (0..22).for_each(|v| bench.epoch(v).expect("an epoch"));
     bench.driver.stop().expect("stops");
     bench.start().expect("starts");
     assert_eq!(replayed(&bench), 0, "after a stop");
-    (5..10).for_each(|v| bench.epoch(v).expect("an epoch"));
+    (22..27).for_each(|v| bench.epoch(v).expect("an epoch"));
     bench.driver.kill();
     bench.start().expect("starts");
     assert!(replayed(&bench) > 0, "after a kill");
