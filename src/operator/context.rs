@@ -322,7 +322,7 @@ impl LaneContext {
 
     /// Moves outputs, watermark and counts of the epoch into its share.
     pub fn hand_over(&mut self, share: &mut LaneShare) {
-        let fresh = self.outputs.iter().map(OutputBuffer::like).collect();
+        let fresh = self.outputs.iter().map(|_| OutputBuffer::default()).collect();
         share.outputs = std::mem::replace(&mut self.outputs, fresh);
         std::mem::swap(&mut share.outbox, &mut self.outbox);
         share.watermark = self.watermark;

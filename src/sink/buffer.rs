@@ -63,23 +63,31 @@ impl SpillDir {
         })
     }
 
-    fn write(&self, frames: &OutputFrames) -> Result<Spilled, SpillError> {
+    fn write(&self, buffer: &OutputBuffer) -> Result<Spilled, SpillError> {
         let path = self.path.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let spilled = Spilled {
-            path,
-            count: frames.len(),
-        };
+        let count = buffer.blocks().map(OutputFrames::len).sum();
+        let spilled = Spilled { path, count };
         let mut file = fs::File::create(&spilled.path).map_err(|e| spill_error(&spilled.path, &e))?;
-        file.write_all(frames.bytes())
+        buffer
+            .blocks()
+            .try_for_each(|block| file.write_all(block.bytes()))
             .map_err(|e| spill_error(&spilled.path, &e))?;
         Ok(spilled)
     }
 }
 
+/// Outputs lie in blocks of about this size. An epoch may have a hundred megabytes of them, and memory of that size comes from the system anew
+/// each time; blocks of this one the allocator keeps.
+const BLOCK_BYTES: usize = 1 << 20;
+/// A block is full when it has its size, so that its last output goes beyond.
+const BEYOND_BYTES: usize = 4 << 10;
+
 /// The outputs of one lane and shard in one epoch, in order.
 #[derive(Debug, Default)]
 pub struct OutputBuffer {
     spilled: Vec<Spilled>,
+    /// Behind what was spilled: full blocks, then the one that is being filled.
+    full: Vec<OutputFrames>,
     tail: OutputFrames,
 }
 
@@ -101,25 +109,28 @@ impl OutputBuffer {
     /// Appends an output.
     pub fn push(&mut self, out: &OutputRef<'_>) {
         self.tail.push(out);
-    }
-
-    /// An empty one with room for what `last` has in memory: epochs are alike, and a buffer that doubles copies what it has.
-    #[must_use]
-    pub fn like(last: &OutputBuffer) -> OutputBuffer {
-        let mut buffer = OutputBuffer::default();
-        buffer.tail.reserve(last.bytes());
-        buffer
+        self.end_full_block();
     }
 
     /// Appends a run of outputs.
     pub fn append(&mut self, frames: &OutputFrames) {
         self.tail.append(frames);
+        self.end_full_block();
+    }
+
+    fn end_full_block(&mut self) {
+        if self.tail.bytes().len() >= BLOCK_BYTES {
+            let mut next = OutputFrames::default();
+            next.reserve(BLOCK_BYTES + BEYOND_BYTES);
+            self.full.push(std::mem::replace(&mut self.tail, next));
+        }
     }
 
     /// Number of outputs.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.tail.len() + self.spilled.iter().map(|s| s.count).sum::<u64>()
+        let in_memory: u64 = self.blocks().map(OutputFrames::len).sum();
+        in_memory + self.spilled.iter().map(|s| s.count).sum::<u64>()
     }
 
     /// No outputs.
@@ -131,13 +142,11 @@ impl OutputBuffer {
     /// Bytes in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tail.bytes().len()
+        self.blocks().map(|block| block.bytes().len()).sum()
     }
 
-    /// The frames in memory; all of them when nothing was spilled.
-    #[must_use]
-    pub fn frames(&self) -> &OutputFrames {
-        &self.tail
+    fn blocks(&self) -> impl Iterator<Item = &OutputFrames> {
+        self.full.iter().chain([&self.tail])
     }
 
     /// Moves what is in memory to a file.
@@ -145,8 +154,9 @@ impl OutputBuffer {
     /// # Errors
     /// [`SpillError`]; the outputs stay in memory then.
     pub fn spill(&mut self, dir: &SpillDir) -> Result<(), SpillError> {
-        if !self.tail.is_empty() {
-            self.spilled.push(dir.write(&self.tail)?);
+        if self.bytes() > 0 {
+            self.spilled.push(dir.write(self)?);
+            self.full.clear();
             self.tail = OutputFrames::default();
         }
         Ok(())
@@ -162,7 +172,7 @@ impl OutputBuffer {
             let frames = OutputFrames::from_parts(bytes, file.count);
             walk_frames(&frames, visit)?;
         }
-        walk_frames(&self.tail, visit)
+        self.blocks().try_for_each(|block| walk_frames(block, visit))
     }
 }
 
@@ -196,6 +206,34 @@ mod tests {
             value: None,
             headers: b"",
         }
+    }
+
+    /// Runs that fill several blocks, some of them larger than one, before and behind what was spilled.
+    #[test]
+    fn outputs_of_many_blocks_come_back_in_order() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let spill = SpillDir::create(&dir.path().join("spill")).expect("spill dir");
+        let mut buffer = OutputBuffer::default();
+        let keys: Vec<Vec<u8>> = (0..40u8)
+            .map(|n| vec![n; (usize::from(n) + 1) * BLOCK_BYTES / 16])
+            .collect();
+        for (n, key) in keys.iter().enumerate() {
+            buffer.push(&out(key));
+            if n == 20 {
+                assert!(buffer.full.len() > 2);
+                buffer.spill(&spill).expect("room");
+                assert_eq!(buffer.bytes(), 0);
+            }
+        }
+        assert!(buffer.full.len() > 2);
+        assert_eq!(buffer.len(), 40);
+        let mut seen = Vec::new();
+        let mut visit = |o: &OutputRef<'_>| {
+            seen.push(o.key.unwrap_or_default().to_vec());
+            Ok::<(), ()>(())
+        };
+        buffer.walk(&mut visit).expect("whole");
+        assert!(seen == keys);
     }
 
     #[test]
