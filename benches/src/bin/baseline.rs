@@ -1,15 +1,31 @@
 //! The baseline: consumes and produces the same records with the same calls of librdkafka, the same settings and a transaction each
-//! second, and does nothing in between. Arguments: BROKERS INPUT OUTPUT RECORDS EPOCH_MS.
+//! second, and does nothing in between. Arguments: BROKERS INPUT OUTPUT RECORDS EPOCH_MS. The prototype does something.
 #![allow(unsafe_code)]
 use keyfold_benches::{At, Meter};
 use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
-use sys::rd_kafka_vtype_t as Tag;
+use sys::{rd_kafka_resp_err_t as Code, rd_kafka_vtype_t as Tag};
 
 const BATCH: usize = 1024;
 const PARTITIONS: i32 = 4;
+
+/// What is done between consuming and producing.
+pub trait Between {
+    /// The value of a record's output.
+    fn value(&mut self, key: &[u8], value: &[u8], timestamp: i64) -> [u8; 8];
+    /// The transaction ends.
+    fn before_commit(&mut self) {}
+    /// It has ended.
+    fn after_commit(&mut self) {}
+}
+
+impl Between for () {
+    fn value(&mut self, _: &[u8], value: &[u8], _: i64) -> [u8; 8] {
+        *value.first_chunk().expect("8 bytes")
+    }
+}
 
 /// A client with the settings that the engine's connector gives it.
 unsafe fn client(kind: sys::rd_kafka_type_t, properties: &[(&str, &str)]) -> *mut sys::rd_kafka_t {
@@ -32,11 +48,7 @@ unsafe fn client(kind: sys::rd_kafka_type_t, properties: &[(&str, &str)]) -> *mu
 
 unsafe extern "C" fn delivered(_: *mut sys::rd_kafka_t, message: *const sys::rd_kafka_message_t, _: *mut c_void) {
     let err = unsafe { (*message).err };
-    assert_eq!(
-        err,
-        sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
-        "an output was not delivered"
-    );
+    assert_eq!(err, Code::RD_KAFKA_RESP_ERR_NO_ERROR, "an output was not delivered");
 }
 
 fn c(text: &str) -> CString {
@@ -54,33 +66,36 @@ fn field(vtype: Tag, u: sys::rd_kafka_vu_s__bindgen_ty_1) -> sys::rd_kafka_vu_t 
     sys::rd_kafka_vu_t { vtype, u }
 }
 
-/// Hands one message over, as it is.
-unsafe fn produce(producer: *mut sys::rd_kafka_t, topic: *mut sys::rd_kafka_topic_t, m: &sys::rd_kafka_message_t) {
+/// A producer and one of its topics.
+type To = (*mut sys::rd_kafka_t, *mut sys::rd_kafka_topic_t);
+
+/// Hands one message over.
+unsafe fn produce((producer, topic): To, m: &sys::rd_kafka_message_t, between: &mut impl Between) {
     let memory = |ptr: *mut c_void, size: usize| sys::rd_kafka_vu_s__bindgen_ty_1 {
         mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size },
     };
     type Value = sys::rd_kafka_vu_s__bindgen_ty_1;
     unsafe {
         let timestamp = sys::rd_kafka_message_timestamp(m, null_mut());
+        let bytes = |at: *mut c_void, len| std::slice::from_raw_parts(at.cast::<u8>(), len);
+        let mut value = between.value(bytes(m.key, m.key_len), bytes(m.payload, m.len), timestamp);
+        let value = memory(value.as_mut_ptr().cast(), value.len());
+        let i = sys::RD_KAFKA_MSG_F_COPY;
+        let copied = Value { i };
         let fields = [
             field(Tag::RD_KAFKA_VTYPE_RKT, Value { rkt: topic }),
             field(Tag::RD_KAFKA_VTYPE_PARTITION, Value { i32_: -1 }),
-            field(
-                Tag::RD_KAFKA_VTYPE_MSGFLAGS,
-                Value {
-                    i: sys::RD_KAFKA_MSG_F_COPY,
-                },
-            ),
+            field(Tag::RD_KAFKA_VTYPE_MSGFLAGS, copied),
             field(Tag::RD_KAFKA_VTYPE_TIMESTAMP, Value { i64_: timestamp }),
             field(Tag::RD_KAFKA_VTYPE_KEY, memory(m.key, m.key_len)),
-            field(Tag::RD_KAFKA_VTYPE_VALUE, memory(m.payload, 8)),
+            field(Tag::RD_KAFKA_VTYPE_VALUE, value),
         ];
         loop {
             let error = sys::rd_kafka_produceva(producer, fields.as_ptr(), fields.len());
             if error.is_null() {
                 return;
             }
-            let full = sys::rd_kafka_error_code(error) == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__QUEUE_FULL;
+            let full = sys::rd_kafka_error_code(error) == Code::RD_KAFKA_RESP_ERR__QUEUE_FULL;
             assert!(full, "{:?}", CStr::from_ptr(sys::rd_kafka_error_string(error)));
             sys::rd_kafka_error_destroy(error);
             sys::rd_kafka_poll(producer, 10);
@@ -89,10 +104,12 @@ unsafe fn produce(producer: *mut sys::rd_kafka_t, topic: *mut sys::rd_kafka_topi
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [brokers, input, output, records, epoch_ms] = arguments.as_slice() else {
-        panic!("usage: bench-baseline BROKERS INPUT OUTPUT RECORDS EPOCH_MS");
-    };
+    run(&std::env::args().skip(1).collect::<Vec<_>>(), &mut ());
+}
+
+/// From BROKERS INPUT OUTPUT RECORDS EPOCH_MS.
+pub fn run(arguments: &[String], between: &mut impl Between) {
+    let [brokers, input, output, records, epoch_ms] = arguments.first_chunk().expect("5 arguments");
     let records: u64 = records.parse().expect("a number");
     let epoch = Duration::from_millis(epoch_ms.parse().expect("a number"));
     // SAFETY: handles are used on this thread alone and live to the end of the process; messages are destroyed once each.
@@ -154,8 +171,8 @@ fn main() {
             }
             for message in messages.iter().take(usize::try_from(taken).expect("consuming")) {
                 let m = &**message;
-                if m.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
-                    produce(producer, topic, m);
+                if m.err == Code::RD_KAFKA_RESP_ERR_NO_ERROR {
+                    produce((producer, topic), m, between);
                     next[m.partition as usize] = m.offset + 1;
                     read += 1;
                 }
@@ -166,10 +183,12 @@ fn main() {
                 for (partition, offset) in next.iter().enumerate() {
                     (*sys::rd_kafka_topic_partition_list_find(list, input.as_ptr(), partition as i32)).offset = *offset;
                 }
+                between.before_commit();
                 let group = sys::rd_kafka_consumer_group_metadata_new(c("bench-baseline").as_ptr());
                 ok(sys::rd_kafka_send_offsets_to_transaction(producer, list, group, -1));
                 sys::rd_kafka_consumer_group_metadata_destroy(group);
                 ok(sys::rd_kafka_commit_transaction(producer, -1));
+                between.after_commit();
                 committed = read;
                 meter.tell(committed, At::Processing);
                 ok(sys::rd_kafka_begin_transaction(producer));

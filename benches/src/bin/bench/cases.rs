@@ -1,7 +1,7 @@
 //! Runs over a whole topic.
 use crate::load::Input;
 use crate::report::{Report, median};
-use crate::run::{Mode, Run, baseline, keyfold, large};
+use crate::run::{Mode, Run, baseline, keyfold, large, prototype};
 use crate::scene::Scene;
 use anyhow::{Context, Result};
 
@@ -9,7 +9,8 @@ const MILLION: u64 = 1_000_000;
 /// MiB that the program itself may take beside the budget.
 const OF_THE_PROGRAM: f64 = 51.0;
 
-/// Baseline, Keyfold, baseline, Keyfold, baseline: medians. With 10 million keys Keyfold runs once; reported.
+/// Baseline, Keyfold, baseline, Keyfold, baseline: medians. With 10 million keys Keyfold runs once; reported. With a million the prototype shows what
+/// state alone takes.
 pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let records = scene.args.records;
     for (keys, rounds) in [(MILLION, 2), (10_000, 2), (10 * MILLION, 1)] {
@@ -37,6 +38,15 @@ pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
             peak,
             Some((scene.args.memory_mib as f64 + OF_THE_PROGRAM, false)),
         );
+        if keys == MILLION {
+            let prototypes = ["map", "file", "copy"].map(|state| prototype(scene, &input, records, state));
+            let prototypes = prototypes.into_iter().collect::<Result<Vec<Run>>>()?;
+            for run in &prototypes {
+                let name = run.name.replace("prototype: ", "prototype_cpu_ratio.");
+                report.ratio(&name, run.window.cpu_per_million / cpu(&base), None);
+            }
+            report.runs("prototype", prototypes);
+        }
         report.runs(&format!("throughput.{keys}"), base.into_iter().chain(ours).collect());
     }
     Ok(())

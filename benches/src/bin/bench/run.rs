@@ -49,6 +49,24 @@ pub fn baseline(scene: &mut Scene, input: &str, records: u64) -> Result<Run> {
     Ok(run)
 }
 
+/// The prototype over a whole topic.
+pub fn prototype(scene: &mut Scene, input: &str, records: u64, state: &str) -> Result<Run> {
+    let output = scene.topic("output")?;
+    let dir = scene.dir.join("prototype");
+    let mut command = Command::new(sibling("bench-prototype")?);
+    command.arg(state).arg(&dir).arg(scene.broker.bootstrap());
+    command.args([input, &output, &records.to_string(), "1000"]);
+    let run = to_the_end(
+        scene,
+        &format!("prototype: {state}"),
+        command,
+        (records, scene.args.skip),
+    )?;
+    fs::remove_dir_all(dir)?;
+    scene.forget(&output)?;
+    Ok(run)
+}
+
 /// Keyfold over a whole topic, from nothing.
 pub fn keyfold(scene: &mut Scene, input: &str, records: u64, mode: Mode) -> Result<Run> {
     let output = scene.topic_of("output", mode.partitions)?;
