@@ -10,6 +10,14 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
+impl Change<'_> {
+    /// Of key and envelope.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+}
+
 /// Since when a value is what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {

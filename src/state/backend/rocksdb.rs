@@ -1,7 +1,7 @@
 //! Local copies in RocksDB: one database per shard, one column family. The only module that names the `rocksdb` crate.
 //!
 //! RocksDB's own write-ahead log is off: the epoch log in the checkpoint store is the log. After a crash a copy is what had been flushed,
-//! and since a section's changes and the applied row are one write batch in one column family, that is exactly an earlier section (EP-4).
+//! and since a section's changes and the applied row are one write batch, or one table, in one column family, that is exactly an earlier section (EP-4).
 use self::batch::Batch;
 use super::checks::{check_follows, check_key};
 use super::{Applied, Backend, BackendFactory, Image, ImageKind, Rebuild, Swept};
@@ -21,12 +21,14 @@ mod image;
 mod options;
 mod row;
 mod sizes;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use options::RocksSettings;
 use options::{COLUMN_FAMILY, Shared};
 use row::APPLIED_KEY;
+use table::Tables;
 
 /// Opens `<dir>/shard-<n>`. All copies share one block cache and one write-buffer manager.
 pub struct RocksFactory {
@@ -57,7 +59,7 @@ impl RocksFactory {
 }
 
 impl RocksFactory {
-    fn open_with(&self, shard: Shard, compaction_waits: bool) -> Result<Arc<dyn Backend>, StateError> {
+    fn open_with(&self, shard: Shard, compaction_waits: bool) -> Result<RocksBackend, StateError> {
         let site = self.site(shard);
         let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("is open already"))?;
         std::fs::create_dir_all(&site.path).map_err(|e| site.io(e))?;
@@ -68,24 +70,25 @@ impl RocksFactory {
         let db = DB::open_cf_descriptors(&options, &site.path, families).map_err(|e| site.error(&e))?;
         let backend = RocksBackend {
             db,
+            tables: Tables::of(&options, &self.shared),
             site,
             faults: self.faults.clone(),
             compaction_waits: AtomicBool::new(compaction_waits),
             _mark: mark,
         };
         backend.check_opened()?;
-        Ok(Arc::new(backend))
+        Ok(backend)
     }
 }
 
 impl BackendFactory for RocksFactory {
     fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
-        self.open_with(shard, false)
+        Ok(Arc::new(self.open_with(shard, false)?))
     }
 
     /// Compaction waits: with what is replayed it would write the tables of a base again, while whoever restores it needs the processor.
     fn open_behind(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError> {
-        self.open_with(shard, true)
+        Ok(Arc::new(self.open_with(shard, true)?))
     }
 
     /// What cannot be looked at may be there.
@@ -120,6 +123,13 @@ impl BackendFactory for RocksFactory {
 /// Tables of level 0 with which compaction begins although sections are being replayed still. Four are enough for one to be due, and writes are slowed
 /// down from twenty on.
 const TABLES_WHILE_COMPACTION_WAITS: u64 = 12;
+
+/// Tables of level 0 with which changes go through the memtable again: RocksDB holds writes back from twenty on, and tables that are handed to it never.
+const TABLES_BEFORE_WRITES_ARE_SLOWED: u64 = 16;
+
+/// Changes become a table where they are no less than this part of the copy, or than what a flush would write. Four tables of level 0 are merged with all that lies below: with small ones that
+/// was another fifth of the CPU time of a job with ten million keys.
+const PART_OF_A_COPY: u64 = 8;
 
 fn remove_dir(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -196,6 +206,7 @@ fn is_damage(kind: ErrorKind, message: &str) -> bool {
 
 struct RocksBackend {
     db: DB,
+    tables: Tables,
     site: Site,
     faults: Faults,
     /// While sections are replayed over it.
@@ -252,12 +263,34 @@ impl RocksBackend {
         if !self.compaction_waits.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let tables = self.db.property_value("rocksdb.num-files-at-level0");
-        let tables = tables.map_err(|e| self.site.error(&e))?;
-        match tables.and_then(|text| text.parse::<u64>().ok()) {
+        match self.tables_at_level_0()? {
             Some(few) if few < TABLES_WHILE_COMPACTION_WAITS => Ok(()),
             _ => self.compact_from_now_on(),
         }
+    }
+
+    /// Whether so many bytes of changes become a table of their own.
+    fn is_worth_a_table(&self, bytes: usize) -> Result<bool, StateError> {
+        if bytes < self.tables.bytes_min || self.faults.broken("EP-4") {
+            return Ok(false);
+        }
+        let number = |name: &str| self.db.property_int_value(name).map_err(|e| self.site.error(&e));
+        let room = self
+            .tables_at_level_0()?
+            .is_some_and(|few| few < TABLES_BEFORE_WRITES_ARE_SLOWED);
+        if !room || self.compaction_waits.load(Ordering::Relaxed) {
+            return Ok(room);
+        }
+        let held = number("rocksdb.num-entries-active-mem-table")?;
+        let files = number("rocksdb.live-sst-files-size")?.unwrap_or(u64::MAX);
+        let least = (files / PART_OF_A_COPY).min(self.tables.flushed_bytes as u64);
+        Ok(held == Some(0) && bytes as u64 >= least)
+    }
+
+    fn tables_at_level_0(&self) -> Result<Option<u64>, StateError> {
+        let tables = self.db.property_value("rocksdb.num-files-at-level0");
+        let tables = tables.map_err(|e| self.site.error(&e))?;
+        Ok(tables.and_then(|text| text.parse().ok()))
     }
 
     /// Without EP-4: applied row and changes are two writes. The flush between them stands for a memtable that happens to fill up there; a
@@ -291,18 +324,37 @@ impl Backend for RocksBackend {
         self.point("pre_apply")?;
         self.compact_before_there_are_too_many_tables()?;
         check_follows(self.read_applied()?.as_ref(), applied).map_err(|e| self.site.damaged(e))?;
+        let checked = |change: Change<'_>| check_key(change.key).map_err(|e| self.site.damaged(e));
+        let (mut first, mut bytes) = (Vec::new(), 0);
+        while bytes < self.tables.bytes_min {
+            let Some(change) = changes.next() else { break };
+            checked(change)?;
+            bytes += change.bytes();
+            first.push(change);
+        }
+        // As many as are known to come, and as large as the first.
+        let all = bytes + changes.size_hint().0 * (bytes / first.len().max(1));
+        let row = row::encode(applied);
+        let row = Change {
+            key: APPLIED_KEY,
+            value: Some(&row),
+        };
+        let rest = changes.map(|change| checked(change).map(|()| change));
+        let changes = first.into_iter().map(Ok).chain(rest);
+        if self.is_worth_a_table(all)? {
+            let table = self.tables.write(&self.site, changes.chain([Ok(row)]))?;
+            self.point("mid_apply")?;
+            table.ingest(&self.db)?;
+            return self.point("post_apply");
+        }
         let mut batch = Batch::new();
         for change in changes {
-            check_key(change.key).map_err(|e| self.site.damaged(e))?;
-            batch.add(&change);
+            batch.add(&change?);
         }
         if self.faults.broken("EP-4") {
             self.write_without_ep_4(batch.finish(), applied)?;
         } else {
-            batch.add(&Change {
-                key: APPLIED_KEY,
-                value: Some(&row::encode(applied)),
-            });
+            batch.add(&row);
             self.point("mid_apply")?;
             self.write(batch.finish())?;
         }

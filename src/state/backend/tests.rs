@@ -63,6 +63,66 @@ pub(super) fn run(factory: &dyn BackendFactory) {
     a_wiped_copy_is_empty(factory);
     a_sweep_deletes_what_is_picked_within_its_bounds(factory);
     an_image_is_one_section_and_makes_the_copy_again(factory);
+    large_sections_are_as_good_as_small_ones(factory);
+}
+
+/// Sections by turns large, small, large with deletions, each looked at in every way; a sweep, an image and a close in between.
+fn large_sections_are_as_good_as_small_ones(factory: &dyn BackendFactory) {
+    let long = "v".repeat(100);
+    let large = |n: u64| -> Vec<String> {
+        let change = |i: u64| match n > 1 && i.is_multiple_of(5) {
+            true => format!("{i:05}"),
+            false => format!("{i:05}={n}{long}"),
+        };
+        (0..2_000).map(change).collect()
+    };
+    let mut model = BTreeMap::new();
+    let mut next = |backend: &dyn Backend, n: u64| {
+        let changes = match n.is_multiple_of(2) {
+            true => vec!["00003".to_owned(), format!("00005={n}"), format!("own={n}")],
+            false => large(n),
+        };
+        let texts: Vec<&str> = changes.iter().map(String::as_str).collect();
+        apply(backend, &texts, n).expect("apply");
+        for text in texts {
+            match text.split_once('=') {
+                Some((key, value)) => model.insert(key.as_bytes().to_vec(), value.as_bytes().to_vec()),
+                None => model.remove(text.as_bytes()),
+            };
+        }
+        assert_eq!(backend.applied().expect("applied"), Some(section(n)));
+        assert_eq!(rows(backend).expect("scan"), model, "section {n}");
+        let keys: Vec<&[u8]> = vec![b"00005", b"own", b"00003", b"01999", b"none"];
+        let mut out = Vec::new();
+        backend.get_many(&keys, &mut out).expect("get");
+        let expected: Vec<_> = keys.iter().map(|key| model.get(*key).cloned()).collect();
+        assert_eq!(out, expected, "section {n}");
+        if n == 3 {
+            let swept = backend.sweep(b"01990", b"own", 99, &|_| true).expect("sweeps");
+            assert_eq!(swept.removed, 8, "those that are there of ten");
+            model.retain(|key, _| key.as_slice() < b"01990".as_slice() || key == b"own");
+            assert_eq!(rows(backend).expect("scan"), model, "swept");
+        }
+    };
+    let backend = factory.open(Shard(30)).expect("open");
+    (1..=4).for_each(|n| next(&*backend, n));
+    drop(backend);
+    let backend = factory.open_behind(Shard(30)).expect("open again");
+    (5..=7).for_each(|n| next(&*backend, n));
+    let image = backend.image().expect("an image");
+    assert_eq!(image.applied(), section(7));
+    image.verify().expect("whole");
+    let rebuild = factory.rebuild(Shard(31)).expect("begins");
+    for file in image.files() {
+        let bytes = image.read(&file.name, 0, file.bytes as usize).expect("reads");
+        rebuild.write(&file.name, 0, &bytes).expect("writes");
+    }
+    rebuild.finish().expect("in place");
+    let again = factory.open_behind(Shard(31)).expect("open");
+    assert_eq!(rows(&*again).expect("scan"), rows(&*backend).expect("scan"));
+    (8..=11).for_each(|n| next(&*again, n));
+    again.caught_up().expect("goes on");
+    (12..=14).for_each(|n| next(&*again, n));
 }
 
 fn an_image_is_one_section_and_makes_the_copy_again(factory: &dyn BackendFactory) {

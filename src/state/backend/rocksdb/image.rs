@@ -1,6 +1,6 @@
 //! Images by RocksDB's hard-link checkpoint, beside the shard's own directory, and copies that are made from one again.
 use super::row::{self, APPLIED_KEY};
-use super::{DB, OpenMark, Site, remove_dir};
+use super::{DB, OpenMark, Site, remove_dir, table};
 use crate::state::StateError;
 use crate::state::backend::{Applied, Image, ImageFile, Rebuild};
 use parking_lot::Mutex;
@@ -40,7 +40,7 @@ fn is_file_of_image(name: &str) -> bool {
     name == CURRENT || name.strip_suffix(TABLE).is_some_and(digits) || name.strip_prefix(MANIFEST).is_some_and(digits)
 }
 
-/// Removes what images and rebuilds of a process that died have left.
+/// Removes what images, rebuilds and tables of a process that died have left.
 pub(super) fn remove_left_over(site: &Site) -> Result<(), StateError> {
     let (Some(dir), Some(stem)) = (site.path.parent(), site.path.file_name().and_then(|n| n.to_str())) else {
         return Ok(());
@@ -51,6 +51,9 @@ pub(super) fn remove_left_over(site: &Site) -> Result<(), StateError> {
         let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.'));
         if rest.is_some_and(|rest| rest.starts_with(IMAGE) || rest == NEW || rest == GONE) {
             remove_dir(&path).map_err(|e| site.io(e))?;
+        }
+        if rest == Some(table::TABLE) {
+            table::remove(&path).map_err(|e| site.io(e))?;
         }
     }
     Ok(())
@@ -74,8 +77,8 @@ pub(super) struct Checkpointed {
 }
 
 impl Checkpointed {
-    /// Flushes, and links. What the copy gets meanwhile is in it as whole sections or not at all: a section is one write batch, and a
-    /// memtable is flushed as a whole.
+    /// Flushes, and links. What the copy gets meanwhile is in it as whole sections or not at all: a section is one write batch
+    /// or one table, and a memtable is flushed as a whole.
     pub fn of(db: &DB, site: &Site) -> Result<Checkpointed, StateError> {
         let number = IMAGES.fetch_add(1, Ordering::Relaxed);
         let name = format!("{IMAGE}{}-{number}", std::process::id());

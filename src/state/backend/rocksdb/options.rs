@@ -90,6 +90,11 @@ impl Shared {
         }
     }
 
+    /// Of one memtable.
+    pub fn memtable_bytes(&self) -> usize {
+        self.settings.memtable_bytes()
+    }
+
     /// Options of one database. Memtables are flushed when it is closed (`avoid_flush_during_shutdown` is off by default), so that a
     /// clean restart has no tail to replay.
     pub fn options(&self) -> Options {
@@ -97,7 +102,7 @@ impl Shared {
         options.create_if_missing(true);
         options.set_paranoid_checks(true);
         options.set_write_buffer_manager(&self.write_buffers);
-        options.set_write_buffer_size(self.settings.memtable_bytes());
+        options.set_write_buffer_size(self.memtable_bytes());
         options.set_arena_block_size(self.settings.arena_bytes());
         // A key that was never there is not looked for in the memtable's list: ten bits a key, of some hundred bytes.
         options.set_memtable_whole_key_filtering(true);

@@ -48,8 +48,12 @@ fn section_changes(n: u64) -> Vec<(String, Option<String>)> {
 }
 
 fn model(upto: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    model_of(upto, section_changes)
+}
+
+fn model_of(upto: u64, changes: fn(u64) -> Vec<(String, Option<String>)>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut rows = BTreeMap::new();
-    for (key, value) in (1..=upto).flat_map(section_changes) {
+    for (key, value) in (1..=upto).flat_map(changes) {
         match value {
             Some(value) => rows.insert(key.into_bytes(), value.into_bytes()),
             None => rows.remove(key.as_bytes()),
@@ -59,7 +63,10 @@ fn model(upto: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 fn apply_section(backend: &dyn Backend, n: u64) -> Result<(), StateError> {
-    let changes = section_changes(n);
+    apply_changes(backend, &section_changes(n), n)
+}
+
+fn apply_changes(backend: &dyn Backend, changes: &[(String, Option<String>)], n: u64) -> Result<(), StateError> {
     let mut changes = changes.iter().map(|(key, value)| Change {
         key: key.as_bytes(),
         value: value.as_deref().map(str::as_bytes),
@@ -86,8 +93,12 @@ fn ep_4_child() {
 }
 
 fn die_at(dir: &Path, faults: &str) {
+    die_in("ep_4_child", dir, faults);
+}
+
+fn die_in(test: &str, dir: &Path, faults: &str) {
     let program = std::env::current_exe().expect("the test binary");
-    let test = format!("{}::ep_4_child", module_path!().split_once("::").expect("in a crate").1);
+    let test = format!("{}::{test}", module_path!().split_once("::").expect("in a crate").1);
     let done = Command::new(program)
         .args([test.as_str(), "--exact", "--nocapture"])
         .env(CHILD_DIR, dir)
@@ -290,28 +301,31 @@ fn damage_is_told_from_what_is_wrong_with_the_machine() {
 }
 
 #[test]
-fn a_batch_that_is_being_applied_is_read_whole_or_not_at_all() {
-    let dir = tempfile::tempdir().expect("dir");
-    let backend = factory(dir.path(), Faults::none()).open(Shard(0)).expect("open");
-    let keys: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            for n in 1..=300u64 {
-                let value = n.to_be_bytes();
-                let mut changes = keys.iter().map(|key| Change {
-                    key,
-                    value: Some(&value),
-                });
-                backend.apply(&mut changes, &section(n)).expect("apply");
+fn a_section_that_is_being_applied_is_read_whole_or_not_at_all() {
+    // A batch each, and a table each.
+    for value_bytes in [8, 1_000] {
+        let dir = tempfile::tempdir().expect("dir");
+        let backend = factory(dir.path(), Faults::none()).open(Shard(0)).expect("open");
+        let keys: Vec<String> = (100..200).map(|i| format!("k{i}")).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for n in 1..=300u64 {
+                    let value = n.to_be_bytes().repeat(value_bytes / 8);
+                    let mut changes = keys.iter().map(|key| Change {
+                        key,
+                        value: Some(&value),
+                    });
+                    backend.apply(&mut changes, &section(n)).expect("apply");
+                }
+            });
+            let mut out = Vec::new();
+            while !writer.is_finished() {
+                backend.get_many(&keys, &mut out).expect("get");
+                assert!(out.iter().all(|value| *value == out[0]), "half a section");
             }
         });
-        let mut out = Vec::new();
-        while !writer.is_finished() {
-            backend.get_many(&keys, &mut out).expect("get");
-            assert!(out.iter().all(|value| *value == out[0]), "half a batch");
-        }
-    });
+    }
 }
 
 /// Each memtable took a block of a megabyte for its first entry: 256 shards in one process took a quarter of a gigabyte before they held
@@ -354,4 +368,197 @@ fn a_look_up_in_a_large_table_reads_a_few_blocks() {
     let read = context.metric(rocksdb::perf::PerfMetric::BlockReadByte) / u64::from(2 * LOOKUPS);
     rocksdb::perf::set_perf_stats(rocksdb::perf::PerfStatsLevel::Disable);
     assert!(read < 32 << 10, "{read} bytes for a look-up");
+}
+
+/// Several memtables of the tests; every third key is deleted by each other section.
+fn large_changes(n: u64) -> Vec<(String, Option<String>)> {
+    let filler = "y".repeat(100);
+    let value = |i: u64| (n % 2 == 1 || i % 3 > 0).then(|| format!("{n} {i} {filler}"));
+    (0..3_000).map(|i| (format!("l{i:05}"), value(i))).collect()
+}
+
+/// Every third section is a small one.
+fn mixed_changes(n: u64) -> Vec<(String, Option<String>)> {
+    match n % 3 {
+        0 => section_changes(n),
+        _ => large_changes(n),
+    }
+}
+
+/// As in a restore.
+fn behind(dir: &Path, faults: &str) -> RocksBackend {
+    let faults = Faults::parse(faults).expect("valid");
+    factory(dir, faults).open_with(Shard(0), true).expect("open")
+}
+
+/// No compaction, but what is decided as if there were.
+fn without_compaction(factory: &RocksFactory) -> RocksBackend {
+    let backend = factory.open_with(Shard(0), true).expect("open");
+    backend.compaction_waits.store(false, Ordering::Relaxed);
+    backend
+}
+
+fn in_memtable(backend: &RocksBackend) -> u64 {
+    let entries = backend.db.property_int_value("rocksdb.num-entries-active-mem-table");
+    entries.expect("known").expect("a number")
+}
+
+/// The process that dies while tables are written.
+#[test]
+fn ep_4_child_with_tables() {
+    let Ok(dir) = std::env::var(CHILD_DIR) else { return };
+    let faults = Faults::from_env().expect("valid");
+    let backend = factory(Path::new(&dir), faults).open_behind(Shard(0)).expect("open");
+    for n in 1..=9 {
+        apply_changes(&*backend, &mixed_changes(n), n).expect("apply");
+    }
+}
+
+#[test]
+fn ep_4_a_section_that_is_a_table_outlives_a_kill_once_it_is_part_of_the_copy() {
+    for (kill, survives) in [
+        ("mid_apply=kill@1", 0),
+        ("post_apply=kill@1", 1),
+        ("mid_apply=kill@2", 1),
+        // Section 3 was in the memtable, and a table flushes it.
+        ("post_apply=kill@3", 2),
+        ("mid_apply=kill@4", 2),
+        ("post_apply=kill@4", 4),
+        ("post_apply=kill@5", 5),
+    ] {
+        let dir = tempfile::tempdir().expect("dir");
+        die_in("ep_4_child_with_tables", dir.path(), kill);
+        let left_over = dir.path().join("shard-0.table");
+        let written = kill.starts_with("mid");
+        assert_eq!(left_over.exists(), written, "{kill}");
+        let backend = behind(dir.path(), "");
+        assert!(!left_over.exists(), "{kill}: and is removed");
+        let applied = backend.applied().expect("applied");
+        assert_eq!(applied, (survives > 0).then(|| section(survives)), "{kill}");
+        assert!(
+            rows(&backend).expect("scan") == model_of(survives, mixed_changes),
+            "{kill}"
+        );
+        for n in survives + 1..=9 {
+            apply_changes(&backend, &mixed_changes(n), n).expect("the tail is replayed");
+        }
+        assert!(rows(&backend).expect("scan") == model_of(9, mixed_changes), "{kill}");
+    }
+}
+
+#[test]
+fn large_sections_are_tables_where_the_memtable_has_nothing_and_level_0_has_room() {
+    let dir = tempfile::tempdir().expect("dir");
+    let factory = factory(dir.path(), Faults::none());
+    let backend = without_compaction(&factory);
+    let full = TABLES_BEFORE_WRITES_ARE_SLOWED + 1;
+    for n in 1..=full {
+        apply_changes(&backend, &large_changes(n), n).expect("apply");
+        assert_eq!(in_memtable(&backend), 0);
+        let tables = backend.tables_at_level_0().expect("known");
+        assert_eq!(tables, Some(n - 1), "the first lies at the last level");
+    }
+    apply_changes(&backend, &large_changes(full + 1), full + 1).expect("apply");
+    assert_eq!(in_memtable(&backend), 3_001, "level 0 has many");
+    backend.db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    apply_section(&backend, full + 2).expect("apply");
+    apply_changes(&backend, &large_changes(full + 3), full + 3).expect("apply");
+    assert!(
+        in_memtable(&backend) >= 3_001,
+        "what was there would be flushed as a small table"
+    );
+    backend.flush().expect("flush");
+    apply_changes(&backend, &large_changes(full + 4), full + 4).expect("apply");
+    assert_eq!(in_memtable(&backend), 0);
+    let expected = model_of(full + 4, |n| match n == TABLES_BEFORE_WRITES_ARE_SLOWED + 3 {
+        true => section_changes(n),
+        false => large_changes(n),
+    });
+    assert!(rows(&backend).expect("scan") == expected);
+}
+
+/// Tables of a few megabytes, merged by fours with a copy of a hundred, took a fifth of the CPU time of a job with ten million keys.
+#[test]
+fn what_is_small_beside_the_copy_is_no_table_but_in_a_restore() {
+    let dir = tempfile::tempdir().expect("dir");
+    let settings = RocksSettings::of_budget(256 << 20, 1);
+    let factory = RocksFactory::new(dir.path(), settings, Faults::none());
+    let many = |keys: u64, n: u64| -> Vec<_> {
+        let value = |i: u64| Some(format!("{n:0100} {i}"));
+        (0..keys).map(|i| (format!("{i:08}"), value(i))).collect()
+    };
+    let backend = without_compaction(&factory);
+    apply_changes(&backend, &many(15_000, 1), 1).expect("apply");
+    apply_changes(&backend, &many(150_000, 2), 2).expect("apply");
+    assert_eq!(in_memtable(&backend), 0, "large beside it");
+    apply_changes(&backend, &many(15_000, 3), 3).expect("apply");
+    assert_eq!(in_memtable(&backend), 15_001, "small beside it");
+    backend.flush().expect("flush");
+    backend.compaction_waits.store(true, Ordering::Relaxed);
+    apply_changes(&backend, &many(15_000, 4), 4).expect("apply");
+    assert_eq!(in_memtable(&backend), 0);
+    apply_changes(&backend, &many(1_000, 5), 5).expect("apply");
+    assert_eq!(in_memtable(&backend), 1_001, "small in itself");
+}
+
+/// Without EP-4 there are two writes, as with a batch.
+#[test]
+fn ep_4_broken_on_purpose_there_are_no_tables() {
+    let dir = tempfile::tempdir().expect("dir");
+    let backend = behind(dir.path(), "break:EP-4");
+    apply_changes(&backend, &large_changes(1), 1).expect("apply");
+    assert_eq!(in_memtable(&backend), 3_000);
+}
+
+#[test]
+fn a_table_that_fails_leaves_nothing_and_the_next_try_works() {
+    let dir = tempfile::tempdir().expect("dir");
+    let backend = behind(dir.path(), "mid_apply=error@2");
+    let file = dir.path().join("shard-0.table");
+    apply_changes(&backend, &large_changes(1), 1).expect("apply");
+    let failed = |changes: &[(String, Option<String>)]| {
+        let failed = apply_changes(&backend, changes, 2).expect_err("fails");
+        assert!(matches!(failed, StateError::Io { .. }), "{failed}");
+        assert_eq!(backend.applied().expect("applied"), Some(section(1)));
+        assert!(rows(&backend).expect("scan") == model_of(1, large_changes));
+        assert!(!file.is_file());
+        failed.to_string()
+    };
+    failed(&large_changes(2));
+    let mut shuffled = large_changes(2);
+    shuffled.swap(2_998, 2_999);
+    let bug = failed(&shuffled);
+    assert!(bug.contains("report this, it is a bug"), "{bug}");
+    std::fs::create_dir(&file).expect("in its place");
+    let blocked = failed(&large_changes(2));
+    assert!(blocked.contains("shard-0"), "{blocked}");
+    std::fs::remove_dir(&file).expect("and gone");
+    apply_changes(&backend, &large_changes(2), 2).expect("again");
+    assert!(rows(&backend).expect("scan") == model_of(2, large_changes));
+}
+
+/// A table is not written to again when RocksDB takes it, since a base may have it by its content, and level 0 is not compressed.
+#[test]
+fn a_table_becomes_part_of_the_copy_as_it_was_written() {
+    let dir = tempfile::tempdir().expect("dir");
+    let backend = behind(dir.path(), "");
+    apply_changes(&backend, &large_changes(1), 1).expect("apply");
+    let changes = large_changes(2);
+    let row = row::encode(&section(2));
+    let changes = changes.iter().map(|(key, value)| Change {
+        key: key.as_bytes(),
+        value: value.as_deref().map(str::as_bytes),
+    });
+    let applied = Change {
+        key: APPLIED_KEY,
+        value: Some(&row),
+    };
+    let table = backend.tables.write(&backend.site, changes.chain([applied]).map(Ok));
+    let written = std::fs::read(dir.path().join("shard-0.table")).expect("written");
+    table.expect("written").ingest(&backend.db).expect("taken");
+    let is_it = |file: &PathBuf| std::fs::read(file).expect("a table") == written;
+    assert!(files(dir.path(), ".sst").iter().any(is_it));
+    assert!(written.len() > 200_000, "{} bytes", written.len());
+    assert_eq!(backend.applied().expect("applied"), Some(section(2)));
+    assert!(rows(&backend).expect("scan") == model_of(2, large_changes));
 }
