@@ -59,13 +59,13 @@ impl RocksFactory {
 }
 
 impl RocksFactory {
-    fn open_with(&self, shard: Shard, compaction_waits: bool) -> Result<RocksBackend, StateError> {
+    fn open_with(&self, shard: Shard, behind: bool) -> Result<RocksBackend, StateError> {
         let site = self.site(shard);
         let mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("is open already"))?;
         std::fs::create_dir_all(&site.path).map_err(|e| site.io(e))?;
         image::remove_left_over(&site)?;
         let mut options = self.shared.options();
-        options.set_disable_auto_compactions(compaction_waits);
+        options.set_disable_auto_compactions(behind);
         let families = [rocksdb::ColumnFamilyDescriptor::new(COLUMN_FAMILY, options.clone())];
         let db = DB::open_cf_descriptors(&options, &site.path, families).map_err(|e| site.error(&e))?;
         let backend = RocksBackend {
@@ -73,7 +73,8 @@ impl RocksFactory {
             tables: Tables::of(&options, &self.shared),
             site,
             faults: self.faults.clone(),
-            compaction_waits: AtomicBool::new(compaction_waits),
+            compaction_waits: AtomicBool::new(behind),
+            behind: AtomicBool::new(behind),
             _mark: mark,
         };
         backend.check_opened()?;
@@ -126,10 +127,6 @@ const TABLES_WHILE_COMPACTION_WAITS: u64 = 12;
 
 /// Tables of level 0 with which changes go through the memtable again: RocksDB holds writes back from twenty on, and tables that are handed to it never.
 const TABLES_BEFORE_WRITES_ARE_SLOWED: u64 = 16;
-
-/// Changes become a table where they are no less than this part of the copy, or than what a flush would write. Four tables of level 0 are merged with all that lies below: with small ones that
-/// was another fifth of the CPU time of a job with ten million keys.
-const PART_OF_A_COPY: u64 = 8;
 
 fn remove_dir(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -209,7 +206,9 @@ struct RocksBackend {
     tables: Tables,
     site: Site,
     faults: Faults,
-    /// While sections are replayed over it.
+    /// While sections are replayed over it: large runs of them become tables.
+    behind: AtomicBool,
+    /// Then too, as long as level 0 has few tables.
     compaction_waits: AtomicBool,
     /// After `db`: the shard counts as open until the database is closed.
     _mark: OpenMark,
@@ -271,20 +270,11 @@ impl RocksBackend {
 
     /// Whether so many bytes of changes become a table of their own.
     fn is_worth_a_table(&self, bytes: usize) -> Result<bool, StateError> {
-        if bytes < self.tables.bytes_min || self.faults.broken("EP-4") {
+        if bytes < self.tables.bytes_min || !self.behind.load(Ordering::Relaxed) || self.faults.broken("EP-4") {
             return Ok(false);
         }
-        let number = |name: &str| self.db.property_int_value(name).map_err(|e| self.site.error(&e));
-        let room = self
-            .tables_at_level_0()?
-            .is_some_and(|few| few < TABLES_BEFORE_WRITES_ARE_SLOWED);
-        if !room || self.compaction_waits.load(Ordering::Relaxed) {
-            return Ok(room);
-        }
-        let held = number("rocksdb.num-entries-active-mem-table")?;
-        let files = number("rocksdb.live-sst-files-size")?.unwrap_or(u64::MAX);
-        let least = (files / PART_OF_A_COPY).min(self.tables.flushed_bytes as u64);
-        Ok(held == Some(0) && bytes as u64 >= least)
+        let tables = self.tables_at_level_0()?;
+        Ok(tables.is_some_and(|few| few < TABLES_BEFORE_WRITES_ARE_SLOWED))
     }
 
     fn tables_at_level_0(&self) -> Result<Option<u64>, StateError> {
@@ -332,8 +322,6 @@ impl Backend for RocksBackend {
             bytes += change.bytes();
             first.push(change);
         }
-        // As many as are known to come, and as large as the first.
-        let all = bytes + changes.size_hint().0 * (bytes / first.len().max(1));
         let row = row::encode(applied);
         let row = Change {
             key: APPLIED_KEY,
@@ -341,7 +329,7 @@ impl Backend for RocksBackend {
         };
         let rest = changes.map(|change| checked(change).map(|()| change));
         let changes = first.into_iter().map(Ok).chain(rest);
-        if self.is_worth_a_table(all)? {
+        if self.is_worth_a_table(bytes)? {
             let table = self.tables.write(&self.site, changes.chain([Ok(row)]))?;
             self.point("mid_apply")?;
             table.ingest(&self.db)?;
@@ -390,6 +378,7 @@ impl Backend for RocksBackend {
     }
 
     fn caught_up(&self) -> Result<(), StateError> {
+        self.behind.store(false, Ordering::Relaxed);
         self.compact_from_now_on()
     }
 

@@ -20,8 +20,6 @@ pub(super) struct Tables {
     options: Options,
     /// Fewer bytes of changes become none.
     pub bytes_min: usize,
-    /// What a flush writes, at most.
-    pub flushed_bytes: usize,
 }
 
 impl Tables {
@@ -30,11 +28,9 @@ impl Tables {
         let mut options = database.clone();
         options.set_compression_per_level(&[]);
         options.set_compression_type(DBCompressionType::None);
-        let flushed_bytes = shared.memtable_bytes();
         Tables {
             options,
-            bytes_min: BYTES_MIN.min(flushed_bytes),
-            flushed_bytes,
+            bytes_min: BYTES_MIN.min(shared.memtable_bytes()),
         }
     }
 

@@ -305,7 +305,7 @@ fn a_section_that_is_being_applied_is_read_whole_or_not_at_all() {
     // A batch each, and a table each.
     for value_bytes in [8, 1_000] {
         let dir = tempfile::tempdir().expect("dir");
-        let backend = factory(dir.path(), Faults::none()).open(Shard(0)).expect("open");
+        let backend = factory(dir.path(), Faults::none()).open_behind(Shard(0)).expect("open");
         let keys: Vec<String> = (100..200).map(|i| format!("k{i}")).collect();
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
         std::thread::scope(|scope| {
@@ -373,7 +373,7 @@ fn a_look_up_in_a_large_table_reads_a_few_blocks() {
 /// Several memtables of the tests; every third key is deleted by each other section.
 fn large_changes(n: u64) -> Vec<(String, Option<String>)> {
     let filler = "y".repeat(100);
-    let value = |i: u64| (n % 2 == 1 || i % 3 > 0).then(|| format!("{n} {i} {filler}"));
+    let value = |i: u64| (n % 2 == 1 || !i.is_multiple_of(3)).then(|| format!("{n} {i} {filler}"));
     (0..3_000).map(|i| (format!("l{i:05}"), value(i))).collect()
 }
 
@@ -389,13 +389,6 @@ fn mixed_changes(n: u64) -> Vec<(String, Option<String>)> {
 fn behind(dir: &Path, faults: &str) -> RocksBackend {
     let faults = Faults::parse(faults).expect("valid");
     factory(dir, faults).open_with(Shard(0), true).expect("open")
-}
-
-/// No compaction, but what is decided as if there were.
-fn without_compaction(factory: &RocksFactory) -> RocksBackend {
-    let backend = factory.open_with(Shard(0), true).expect("open");
-    backend.compaction_waits.store(false, Ordering::Relaxed);
-    backend
 }
 
 fn in_memtable(backend: &RocksBackend) -> u64 {
@@ -447,10 +440,11 @@ fn ep_4_a_section_that_is_a_table_outlives_a_kill_once_it_is_part_of_the_copy() 
 }
 
 #[test]
-fn large_sections_are_tables_where_the_memtable_has_nothing_and_level_0_has_room() {
+fn in_a_restore_large_sections_are_tables_while_level_0_has_room() {
     let dir = tempfile::tempdir().expect("dir");
-    let factory = factory(dir.path(), Faults::none());
-    let backend = without_compaction(&factory);
+    let backend = behind(dir.path(), "");
+    // So that no compaction makes room.
+    backend.compaction_waits.store(false, Ordering::Relaxed);
     let full = TABLES_BEFORE_WRITES_ARE_SLOWED + 1;
     for n in 1..=full {
         apply_changes(&backend, &large_changes(n), n).expect("apply");
@@ -461,44 +455,12 @@ fn large_sections_are_tables_where_the_memtable_has_nothing_and_level_0_has_room
     apply_changes(&backend, &large_changes(full + 1), full + 1).expect("apply");
     assert_eq!(in_memtable(&backend), 3_001, "level 0 has many");
     backend.db.compact_range(None::<&[u8]>, None::<&[u8]>);
-    apply_section(&backend, full + 2).expect("apply");
+    apply_changes(&backend, &large_changes(full + 2), full + 2).expect("apply");
+    assert_eq!(in_memtable(&backend), 0);
+    backend.caught_up().expect("goes on");
     apply_changes(&backend, &large_changes(full + 3), full + 3).expect("apply");
-    assert!(
-        in_memtable(&backend) >= 3_001,
-        "what was there would be flushed as a small table"
-    );
-    backend.flush().expect("flush");
-    apply_changes(&backend, &large_changes(full + 4), full + 4).expect("apply");
-    assert_eq!(in_memtable(&backend), 0);
-    let expected = model_of(full + 4, |n| match n == TABLES_BEFORE_WRITES_ARE_SLOWED + 3 {
-        true => section_changes(n),
-        false => large_changes(n),
-    });
-    assert!(rows(&backend).expect("scan") == expected);
-}
-
-/// Tables of a few megabytes, merged by fours with a copy of a hundred, took a fifth of the CPU time of a job with ten million keys.
-#[test]
-fn what_is_small_beside_the_copy_is_no_table_but_in_a_restore() {
-    let dir = tempfile::tempdir().expect("dir");
-    let settings = RocksSettings::of_budget(256 << 20, 1);
-    let factory = RocksFactory::new(dir.path(), settings, Faults::none());
-    let many = |keys: u64, n: u64| -> Vec<_> {
-        let value = |i: u64| Some(format!("{n:0100} {i}"));
-        (0..keys).map(|i| (format!("{i:08}"), value(i))).collect()
-    };
-    let backend = without_compaction(&factory);
-    apply_changes(&backend, &many(15_000, 1), 1).expect("apply");
-    apply_changes(&backend, &many(150_000, 2), 2).expect("apply");
-    assert_eq!(in_memtable(&backend), 0, "large beside it");
-    apply_changes(&backend, &many(15_000, 3), 3).expect("apply");
-    assert_eq!(in_memtable(&backend), 15_001, "small beside it");
-    backend.flush().expect("flush");
-    backend.compaction_waits.store(true, Ordering::Relaxed);
-    apply_changes(&backend, &many(15_000, 4), 4).expect("apply");
-    assert_eq!(in_memtable(&backend), 0);
-    apply_changes(&backend, &many(1_000, 5), 5).expect("apply");
-    assert_eq!(in_memtable(&backend), 1_001, "small in itself");
+    assert_eq!(in_memtable(&backend), 3_001, "nothing is restored any more");
+    assert!(rows(&backend).expect("scan") == model_of(full + 3, large_changes));
 }
 
 /// Without EP-4 there are two writes, as with a batch.
