@@ -1,7 +1,7 @@
 //! Records, time and CPU time, as a job under measurement writes them and the benchmark reads them.
 use crate::usage::{cpu_of_self, peak_rss_of_self};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How far a job was, and what it had used.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Sample {
     /// What it was doing.
     #[serde(default)]
     pub at: At,
+    /// How many seconds its local state took to be restored at the start.
+    #[serde(default)]
+    pub restored_in: Option<f64>,
 }
 
 /// What a job does before records flow, and then.
@@ -38,6 +41,7 @@ pub enum At {
 pub struct Meter {
     began: Instant,
     last: Option<(u64, At)>,
+    restored_in: Option<f64>,
 }
 
 impl Default for Meter {
@@ -45,11 +49,17 @@ impl Default for Meter {
         Meter {
             began: Instant::now(),
             last: None,
+            restored_in: None,
         }
     }
 }
 
 impl Meter {
+    /// From the next sample on.
+    pub fn restored(&mut self, took: Option<Duration>) {
+        self.restored_in = took.map(|took| took.as_secs_f64());
+    }
+
     /// Writes a sample, when there is something new.
     pub fn tell(&mut self, committed: u64, at: At) {
         if self.last == Some((committed, at)) {
@@ -72,6 +82,7 @@ impl Meter {
             peak_rss: peak_rss_of_self(),
             write_p999_ms,
             at,
+            restored_in: self.restored_in,
         };
         // Numbers always have a text.
         println!("{}", serde_json::to_string(&sample).unwrap_or_default());
@@ -120,6 +131,7 @@ mod tests {
             peak_rss: 3 << 20,
             write_p999_ms: None,
             at: At::Processing,
+            restored_in: None,
         };
         let samples = [
             sample(1.0, 0, 0.5),

@@ -66,6 +66,7 @@ pub struct Progress {
     phase: Mutex<Phase>,
     epoch: Mutex<Option<String>>,
     resumed: Mutex<Option<String>>,
+    restored_in: Mutex<Option<Duration>>,
     lanes: Mutex<Running>,
     committed: AtomicU64,
     epochs: AtomicU64,
@@ -89,6 +90,11 @@ impl Progress {
     #[must_use]
     pub fn resumed(&self) -> Option<String> {
         self.resumed.lock().clone()
+    }
+    /// How long it took to bring the local copies up to that epoch; None before, and in group mode, where shards come one by one.
+    #[must_use]
+    pub fn restored_in(&self) -> Option<Duration> {
+        *self.restored_in.lock()
     }
     /// Records read since start.
     #[must_use]
@@ -137,6 +143,9 @@ impl Progress {
     }
     pub(super) fn set_resumed(&self, epoch: Option<String>) {
         *self.resumed.lock() = epoch;
+    }
+    pub(super) fn set_restored_in(&self, took: Duration) {
+        *self.restored_in.lock() = Some(took);
     }
     pub(super) fn set_lanes(&self, sources: Gauges, keyed: Gauges) {
         // What earlier lanes took and nobody committed is taken again.

@@ -538,7 +538,10 @@ fn resume(
         progress: &runtime.progress,
         run_bytes: run_bytes(&runtime.config),
     };
+    let began = runtime.clock.elapsed();
     driver.backends = restore.all(&shards)?;
+    let took = runtime.clock.elapsed().saturating_sub(began);
+    runtime.progress.set_restored_in(took);
     for (shard, state) in &shards {
         let chain = chain();
         for link in chain.undelivered(*shard, state.link)? {
@@ -548,7 +551,7 @@ fn resume(
         driver.outboxes.all_delivered(*shard, state.link.sequence);
     }
     runtime.progress.set_resumed(Some(pointer.epoch.to_string()));
-    tracing::info!(epoch = %pointer.epoch, "resumed");
+    tracing::info!(epoch = %pointer.epoch, restored_in = ?took, "resumed");
     let watermarks = shards.iter().map(|(_, state)| state.watermark).collect();
     Ok(Standing::new(prepared.groups, &resolved.positions(), watermarks))
 }

@@ -81,6 +81,7 @@ fn main() -> Result<()> {
                     Phase::Processing | Phase::Stopped => At::Processing,
                     Phase::Starting | Phase::Spare => At::Starting,
                 };
+                meter.restored(progress.restored_in());
                 meter.tell(committed, at);
                 // A stop cuts the last epoch at once; the baseline does not wait for its second, either.
                 if progress.read() >= args.records {

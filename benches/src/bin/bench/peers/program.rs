@@ -112,6 +112,7 @@ impl Running {
             peak_rss: peak_rss_of(pid)?,
             write_p999_ms: None,
             at: At::Processing,
+            restored_in: None,
         })
     }
 

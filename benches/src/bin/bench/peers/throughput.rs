@@ -120,6 +120,7 @@ mod tests {
             peak_rss: committed << 20,
             write_p999_ms: None,
             at: At::Processing,
+            restored_in: None,
         };
         let samples = [sample(10.0, 20), sample(20.0, 40), sample(30.0, 60), sample(40.0, 61)];
         let found = window(&samples, 10, 61).expect("a window");
