@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 const KEYS: u64 = 5_000_000;
 /// With so many times the keys a restart may take half as long again.
 const MORE_KEYS: u64 = 10;
+/// Records that follow them: with fewer nothing might be left to be read after the kill.
+const BEHIND: u64 = KEYS / 5 * 4;
 /// A commit has been seen; the kill comes in the middle of the next epoch, with a transaction open.
 pub const INTO_AN_EPOCH: Duration = Duration::from_millis(500);
 
@@ -54,12 +56,12 @@ pub fn fill(scene: &mut Scene, times: u64) -> Result<(String, u64)> {
     let keys = few * times;
     let input = scene.topic("input")?;
     eprintln!("bench: producing {keys} keys into {input}");
-    for records in [keys, few * 4 / 5] {
-        let each = Input {
-            each_once: true,
+    for records in [keys, BEHIND] {
+        let part = Input {
+            each_once: records <= keys,
             ..Input::uniform(records, keys)
         };
-        crate::load::fill(&scene.broker.bootstrap(), &input, &each)?;
+        crate::load::fill(&scene.broker.bootstrap(), &input, &part)?;
     }
     Ok((input, keys))
 }
