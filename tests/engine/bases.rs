@@ -1,7 +1,12 @@
 //! Bases: made beside the commit path, named by a later section, and what an empty disk is restored from (design section 5 and 6).
 use crate::support::{Bench, Outcome, assert_cannot_go_on};
+use keyfold::checkpoint::object::ObjectReader;
+use keyfold::checkpoint::pointer::Pointer;
 use keyfold::checkpoint::store::{Layout, ObjectPath, Store};
+use keyfold::state::backend::memory::MemoryFactory;
 use keyfold::testing::faults::BESIDE;
+use keyfold::types::Shard;
+use keyfold::types::hash::murmur2;
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -82,6 +87,106 @@ fn an_empty_disk_is_restored_from_bases_and_the_chains_behind_them_in_memory() {
 #[test]
 fn copies_that_take_turns_are_up_to_date_for_their_bases() {
     restored_from_bases(false, true);
+}
+
+/// Copies that take turns, and keep all that they took when their process is killed.
+fn bench_of_turns(objects: u64, faults: &str) -> Bench {
+    let mut bench = bench(objects, false);
+    *bench.driver.copies_mut() = MemoryFactory::default();
+    bench.driver.configure(|c| c.at_once_bytes = 0);
+    bench.driver.with_faults(faults);
+    bench
+}
+
+/// Lets the base that is being made be done, and the driver know of it, while there is no barrier.
+fn finish_base(bench: &Bench, go: &std::path::Path) {
+    std::fs::write(go, "").expect("written");
+    let begin = Instant::now();
+    while bases(bench).is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(begin.elapsed() < LONG, "no base is made");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// A base is done while changes of its shard wait for its copy, which has no turn when the base is named and nothing else happens. The copy was noted to
+/// hold the section that names it, so nobody would have replayed what it lacked.
+#[test]
+fn ep_4_a_copy_that_lacks_what_waits_does_not_take_the_section_that_names_its_base() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let go = dir.path().join("go");
+    let mut bench = bench_of_turns(20, &format!("base_imaged=wait:{}", go.display()));
+    bench.driver.configure(|c| c.shards = 2);
+    bench.start().expect("starts");
+    let of_shard_0 = |key: &String| (murmur2(key.as_bytes()) & 0x7fff_ffff).is_multiple_of(4);
+    let key = (0..).map(|n| format!("key-{n}")).find(of_shard_0).expect("a key");
+    let epoch = |bench: &mut Bench| {
+        bench.add_one(&key, 1);
+        bench.barrier().expect("an epoch");
+    };
+    (0..24).for_each(|_| epoch(&mut bench));
+    // A round has eight barriers, with the turn of shard 0 at the first. What has changed in the last epoch waits, and does for three barriers more.
+    let at = |bench: &Bench| bench.driver.progress().expect("runs").barriers() % 8;
+    epoch(&mut bench);
+    while !(4..=5).contains(&at(&bench)) {
+        epoch(&mut bench);
+    }
+    finish_base(&bench, &go);
+    let begin = Instant::now();
+    while committed(&bench) == 0 {
+        bench.barrier().expect("nothing but the base's name");
+        assert!(begin.elapsed() < LONG, "the base is not named");
+    }
+    bench.driver.kill();
+    bench.start().expect("starts");
+    let replayed = bench.driver.progress().expect("runs").replayed_sections();
+    bench.epoch(8).expect("an epoch");
+    bench.judge().expect("exactly once");
+    assert!(replayed > 1, "nothing waited");
+}
+
+/// How many sections of each shard lie behind its base.
+fn sections_behind_bases(bench: &Bench) -> Vec<u64> {
+    let layout = Layout::new("sums", "orders").expect("valid");
+    let store = bench.driver.store();
+    let committed = bench.driver.broker().offsets(crate::support::SUMS);
+    let pointer = Pointer::parse(committed[0].metadata.as_deref().expect("a pointer")).expect("ours");
+    let path = layout.epoch(pointer.epoch);
+    let last = ObjectReader::open(store, &path, Some(pointer.footer)).expect("opens");
+    let of_shard = |shard| {
+        let link = last.link(shard).expect("a link");
+        let path = layout.epoch(link.epoch);
+        let object = ObjectReader::open(store, &path, Some(link.footer)).expect("opens");
+        let section = object.section(shard).expect("reads").expect("there");
+        section.sequence - section.base.map_or(0, |based| based.base.sequence)
+    };
+    (0..4).map(Shard).map(of_shard).collect()
+}
+
+/// Bases of several shards are due while most of the copies lie behind: each is made of a copy that was brought up to date for it.
+#[test]
+fn bases_of_several_shards_whose_copies_take_turns_leave_nothing_behind_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let go = dir.path().join("go");
+    let mut bench = bench_of_turns(4, &format!("base_imaged=wait:{}", go.display()));
+    bench.start().expect("starts");
+    // The base of one shard is being made, and the other three are due.
+    (0..8).for_each(|v| bench.epoch(v).expect("an epoch"));
+    finish_base(&bench, &go);
+    let begin = Instant::now();
+    while committed(&bench) < 4 {
+        bench.barrier().expect("no records");
+        assert!(begin.elapsed() < LONG, "no bases");
+    }
+    let behind = sections_behind_bases(&bench);
+    // The one that names it; the first base was made epochs ago.
+    let up_to_date = behind.iter().filter(|sections| **sections == 1).count();
+    assert!(up_to_date >= 3, "{behind:?}");
+    bench.driver.kill();
+    bench.driver.lose_copies();
+    bench.start().expect("starts");
+    bench.epoch(8).expect("an epoch");
+    bench.judge().expect("exactly once");
 }
 
 #[cfg(feature = "rocksdb")]
