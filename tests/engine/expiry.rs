@@ -3,7 +3,7 @@ use crate::support::{driver, pipe, record, sorted};
 use keyfold::operator::{KeyedProcess, ProcessContext, ProcessError, StateScope, ValueState};
 use keyfold::state::BackendFactory;
 use keyfold::state::backend::memory::MemoryFactory;
-use keyfold::testing::{Faults, MemoryBroker, TestDriver, TestRecord};
+use keyfold::testing::{MemoryBroker, TestDriver, TestRecord};
 use keyfold::topology::{Job, Topology, TopologyError};
 use keyfold::types::Shard;
 use keyfold::types::codec::{LongBe, Utf8};
@@ -108,7 +108,11 @@ fn copies_of(driver: &TestDriver) -> std::path::PathBuf {
 #[cfg(feature = "rocksdb")]
 fn on_disk(path: &std::path::Path) -> impl BackendFactory {
     use keyfold::state::backend::rocksdb::{RocksFactory, RocksSettings};
-    RocksFactory::new(path, RocksSettings::of_budget(8 << 20, 4), Faults::none())
+    RocksFactory::new(
+        path,
+        RocksSettings::of_budget(8 << 20, 4),
+        keyfold::testing::Faults::none(),
+    )
 }
 
 /// Each round has keys that never come again; those of two rounds are alive at any moment.
