@@ -45,6 +45,8 @@ pub(super) struct Turns {
     crowded: bool,
     /// Barriers until a longer round is tried.
     trial: u32,
+    /// All copies were given what waits although it was not their turn.
+    out_of_turn: bool,
 }
 
 impl Turns {
@@ -63,18 +65,14 @@ impl Turns {
             waiting_bytes: 0,
             crowded: false,
             trial: 0,
+            out_of_turn: false,
         }
     }
 
     /// Whose copies take what has changed at the next barrier; `dirty` is how many bytes have since the last one.
     pub fn next(&mut self, dirty: usize) -> Shards {
-        if dirty + self.waiting_bytes < self.at_once_bytes {
-            return Shards::ALL;
-        }
-        if self.crowded || self.waiting_bytes > self.waiting_max {
-            self.shorten();
-        }
-        if self.waiting_bytes > self.waiting_max / 2 * 3 {
+        self.out_of_turn = self.cannot_wait(dirty);
+        if self.out_of_turn {
             return Shards::ALL;
         }
         let turn = self.at;
@@ -86,6 +84,17 @@ impl Turns {
             0 if turn / barriers < parts => Shards::every(parts, turn / barriers),
             _ => Shards::NONE,
         }
+    }
+
+    /// It is little, or too much, which makes rounds shorter before it comes to that.
+    fn cannot_wait(&mut self, dirty: usize) -> bool {
+        if dirty + self.waiting_bytes < self.at_once_bytes {
+            return true;
+        }
+        if self.crowded || self.waiting_bytes > self.waiting_max {
+            self.shorten();
+        }
+        self.waiting_bytes > self.waiting_max / 2 * 3
     }
 
     /// Bytes that wait in the maps.
@@ -106,7 +115,7 @@ impl Turns {
         self.trial = self.trial.saturating_sub(1);
         if self.at >= self.round {
             self.end_round();
-        } else if taking.are_all() {
+        } else if self.out_of_turn {
             self.begin_round();
         }
     }
@@ -122,7 +131,7 @@ impl Turns {
         // Changed, and neither written nor waiting: changed again meanwhile.
         let saved = (self.before + changed).saturating_sub(taken + self.waiting);
         self.begin_round();
-        let pays = self.at_once_bytes == 0 || saved * WRITTEN_PER_ENCODED > again;
+        let pays = self.at_once_bytes == 0 || saved * WRITTEN_PER_ENCODED >= again;
         if self.round > 1 && !pays {
             self.shorten();
         } else if self.trial == 0 {
@@ -166,7 +175,11 @@ mod tests {
 
     impl Lane {
         fn new() -> Lane {
-            let mut turns = Turns::new(SHARDS as usize, &Config::new("unused"));
+            Lane::of_copies(SHARDS as usize)
+        }
+
+        fn of_copies(copies: usize) -> Lane {
+            let mut turns = Turns::new(copies, &Config::new("unused"));
             turns.waiting_max = WAITING_MAX;
             Lane {
                 turns,
@@ -220,6 +233,17 @@ mod tests {
         let turns: Vec<u32> = (0..2 * ROUND_MAX).flat_map(|_| of(lane.epoch(0..1000))).collect();
         assert_eq!(turns.len(), 2 * SHARDS as usize, "{turns:?}");
         assert!((0..SHARDS).all(|shard| turns.contains(&shard)), "{turns:?}");
+    }
+
+    /// The turn of a lone copy is that of all copies, and was taken for one that all have at once: the round began anew with each barrier.
+    #[test]
+    fn a_lone_copy_has_its_turn_once_a_round() {
+        let mut lane = Lane::of_copies(1);
+        for _ in 0..60 {
+            lane.epoch(0..1000);
+        }
+        let turns = (0..3 * ROUND_MAX).filter(|_| lane.epoch(0..1000).are_all());
+        assert_eq!(turns.count(), 3);
     }
 
     /// Each of them would be encoded twice and written as often as before.
