@@ -91,7 +91,8 @@ impl Progress {
     pub fn resumed(&self) -> Option<String> {
         self.resumed.lock().clone()
     }
-    /// How long it took to bring the local copies up to that epoch; None before, and in group mode, where shards come one by one.
+    /// How long the last restore took to bring the local copies up to a committed epoch, without the session before it; None before the first, and in
+    /// group mode, where shards come one by one.
     #[must_use]
     pub fn restored_in(&self) -> Option<Duration> {
         *self.restored_in.lock()

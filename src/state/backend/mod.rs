@@ -83,7 +83,7 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`StateError`]; never "absent" for a read that failed.
     fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Option<Vec<u8>>>) -> Result<(), StateError>;
-    /// Applies a committed section: all changes and `applied` in one atomic write.
+    /// Applies a committed section: all changes, in order of key and each key once, and `applied` in one atomic write.
     ///
     /// # Errors
     /// [`StateError`]; nothing was applied then.
@@ -136,7 +136,8 @@ pub trait BackendFactory: Send + Sync {
     /// # Errors
     /// [`StateError::Damaged`] when it cannot be opened: [`BackendFactory::wipe`] it and open again.
     fn open(&self, shard: Shard) -> Result<Arc<dyn Backend>, StateError>;
-    /// The same for a copy over which sections are about to be replayed: what tidies it up may wait until [`Backend::caught_up`].
+    /// The same for a copy over which sections are about to be replayed: until [`Backend::caught_up`] what tidies it up may wait, and large sections
+    /// may be written in another way (docs/adr/0022).
     ///
     /// # Errors
     /// As [`BackendFactory::open`].

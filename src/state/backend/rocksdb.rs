@@ -100,6 +100,7 @@ impl BackendFactory for RocksFactory {
     fn wipe(&self, shard: Shard) -> Result<(), StateError> {
         let site = self.site(shard);
         let _mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("cannot be wiped while it is open"))?;
+        table::remove(&site.path.with_extension(table::TABLE)).map_err(|e| site.io(e))?;
         // Renamed first: a wipe that is cut short must not leave a copy that still opens.
         let gone = site.path.with_extension(image::GONE);
         remove_dir(&gone).map_err(|e| site.io(e))?;
@@ -268,13 +269,14 @@ impl RocksBackend {
         }
     }
 
-    /// Whether so many bytes of changes become a table of their own.
-    fn is_worth_a_table(&self, bytes: usize) -> Result<bool, StateError> {
-        if bytes < self.tables.bytes_min || !self.behind.load(Ordering::Relaxed) || self.faults.broken("EP-4") {
-            return Ok(false);
+    /// From how many bytes on changes become a table of their own; None where they do not.
+    fn table_from(&self) -> Result<Option<usize>, StateError> {
+        if !self.behind.load(Ordering::Relaxed) || self.faults.broken("EP-4") {
+            return Ok(None);
         }
         let tables = self.tables_at_level_0()?;
-        Ok(tables.is_some_and(|few| few < TABLES_BEFORE_WRITES_ARE_SLOWED))
+        let room = tables.is_some_and(|few| few < TABLES_BEFORE_WRITES_ARE_SLOWED);
+        Ok(room.then_some(self.tables.bytes_min))
     }
 
     fn tables_at_level_0(&self) -> Result<Option<u64>, StateError> {
@@ -315,8 +317,8 @@ impl Backend for RocksBackend {
         self.compact_before_there_are_too_many_tables()?;
         check_follows(self.read_applied()?.as_ref(), applied).map_err(|e| self.site.damaged(e))?;
         let checked = |change: Change<'_>| check_key(change.key).map_err(|e| self.site.damaged(e));
-        let (mut first, mut bytes) = (Vec::new(), 0);
-        while bytes < self.tables.bytes_min {
+        let (mut first, mut bytes, table_from) = (Vec::new(), 0, self.table_from()?);
+        while table_from.is_some_and(|enough| bytes < enough) {
             let Some(change) = changes.next() else { break };
             checked(change)?;
             bytes += change.bytes();
@@ -329,7 +331,7 @@ impl Backend for RocksBackend {
         };
         let rest = changes.map(|change| checked(change).map(|()| change));
         let changes = first.into_iter().map(Ok).chain(rest);
-        if self.is_worth_a_table(bytes)? {
+        if table_from.is_some_and(|enough| bytes >= enough) {
             let table = self.tables.write(&self.site, changes.chain([Ok(row)]))?;
             self.point("mid_apply")?;
             table.ingest(&self.db)?;
@@ -349,7 +351,7 @@ impl Backend for RocksBackend {
         self.point("post_apply")
     }
 
-    /// The batch goes into the memtable behind the section's, so that it reaches the disk after it or with it.
+    /// The batch goes into the memtable behind the section, so that it reaches the disk after it or with it.
     fn sweep(&self, from: &[u8], to: &[u8], limit: usize, gone: &dyn Fn(&[u8]) -> bool) -> Result<Swept, StateError> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);

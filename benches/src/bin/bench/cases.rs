@@ -39,8 +39,9 @@ pub fn throughput(scene: &mut Scene, report: &mut Report) -> Result<()> {
             Some((scene.args.memory_mib as f64 + OF_THE_PROGRAM, false)),
         );
         if keys == MILLION {
-            let prototypes = ["map", "file", "copy"].map(|state| prototype(scene, &input, records, state));
-            let prototypes = prototypes.into_iter().collect::<Result<Vec<Run>>>()?;
+            let states = ["map", "file", "copy"].into_iter();
+            let prototypes = states.map(|state| prototype(scene, &input, records, state));
+            let prototypes = prototypes.collect::<Result<Vec<Run>>>()?;
             for run in &prototypes {
                 let name = run.name.replace("prototype: ", "prototype_cpu_ratio.");
                 report.ratio(&name, run.window.cpu_per_million / cpu(&base), None);

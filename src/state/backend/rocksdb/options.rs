@@ -109,7 +109,7 @@ impl Shared {
         options.set_memtable_prefix_bloom_ratio(0.015);
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_compression_type(DBCompressionType::Lz4);
-        // Level 0 is four tables at most, and under load lives for seconds: compressing it took a quarter of the time of a flush.
+        // Level 0 is four tables at most but in a restore, and under load lives for seconds: compressing it took a quarter of the time of a flush.
         options.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
         options.set_max_background_jobs(2);
         options.set_max_open_files(self.settings.open_files_max);
