@@ -76,11 +76,9 @@ impl SpillDir {
     }
 }
 
-/// Outputs lie in blocks of about this size. An epoch may have a hundred megabytes of them, and memory of that size comes from the system anew
-/// each time; blocks of this one the allocator keeps.
+/// Outputs lie in blocks of at most this size, or of one output that is larger. An epoch may have a hundred megabytes of them, and memory of that
+/// size comes from the system anew each time; blocks of this one the allocator keeps.
 const BLOCK_BYTES: usize = 1 << 20;
-/// A block is full when it has its size, so that its last output goes beyond.
-const BEYOND_BYTES: usize = 4 << 10;
 
 /// The outputs of one lane and shard in one epoch, in order.
 #[derive(Debug, Default)]
@@ -108,20 +106,21 @@ pub enum WalkError<E> {
 impl OutputBuffer {
     /// Appends an output.
     pub fn push(&mut self, out: &OutputRef<'_>) {
+        self.make_room(out.frame_bytes());
         self.tail.push(out);
-        self.end_full_block();
     }
 
     /// Appends a run of outputs.
     pub fn append(&mut self, frames: &OutputFrames) {
+        self.make_room(frames.bytes().len());
         self.tail.append(frames);
-        self.end_full_block();
     }
 
-    fn end_full_block(&mut self) {
-        if self.tail.bytes().len() >= BLOCK_BYTES {
+    /// A block ends before what does not fit into it any more.
+    fn make_room(&mut self, bytes: usize) {
+        if !self.tail.is_empty() && self.tail.bytes().len() + bytes > BLOCK_BYTES {
             let mut next = OutputFrames::default();
-            next.reserve(BLOCK_BYTES + BEYOND_BYTES);
+            next.reserve(BLOCK_BYTES.max(bytes));
             self.full.push(std::mem::replace(&mut self.tail, next));
         }
     }

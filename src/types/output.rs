@@ -27,6 +27,14 @@ pub struct OutputRef<'a> {
     pub headers: &'a [u8],
 }
 
+impl OutputRef<'_> {
+    /// What its frame takes.
+    #[must_use]
+    pub fn frame_bytes(&self) -> usize {
+        FRAME_BYTES + self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + self.headers.len()
+    }
+}
+
 /// Most headers that an output can have.
 pub const HEADERS_MAX: usize = u16::MAX as usize;
 /// Longest key of a header in bytes.
@@ -129,8 +137,7 @@ impl OutputFrames {
         let key = out.key.unwrap_or_default();
         let value = out.value.unwrap_or_default();
         let flags = u8::from(out.key.is_some()) * HAS_KEY + u8::from(out.value.is_some()) * HAS_VALUE;
-        self.bytes
-            .reserve(FRAME_BYTES + key.len() + value.len() + out.headers.len());
+        self.bytes.reserve(out.frame_bytes());
         // In one piece: each growth of the vector asks anew whether there is room.
         let mut head = [0; FRAME_BYTES];
         head[..2].copy_from_slice(&out.sink.to_be_bytes());

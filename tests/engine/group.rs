@@ -428,6 +428,16 @@ fn an_instance_that_hangs_stops_polling_the_group_and_others_take_over() {
     cluster.stop(second);
 }
 
+/// The instance `a` dies with the offsets of one shard sent and not decided, and leaves the group; returns how many commits there were.
+fn dies_undecided(cluster: &mut Cluster, instance: &Instance) -> usize {
+    instance.process.fault(Call::Commit, 1, Fault::CrashBefore);
+    cluster.add_to_one_partition(5);
+    eventually("dead", || instance.thread.is_finished());
+    let commits = cluster.broker.commits(SUMS).len();
+    cluster.broker.expire_member(SUMS, "a");
+    commits
+}
+
 /// A transaction that nobody ends holds the pointer of one shard undecided. The shard waits; the others of the same instance do not.
 #[test]
 fn ep_10_a_shard_whose_pointer_is_undecided_keeps_no_other_waiting() {
@@ -435,12 +445,7 @@ fn ep_10_a_shard_whose_pointer_is_undecided_keeps_no_other_waiting() {
     let first = cluster.start("a", "");
     cluster.add(1);
     cluster.until_answered();
-    // It dies with the offsets of its transaction sent and not decided.
-    first.process.fault(Call::Commit, 1, Fault::CrashBefore);
-    cluster.add_to_one_partition(5);
-    eventually("dead", || first.thread.is_finished());
-    let before = cluster.broker.commits(SUMS).len();
-    cluster.broker.expire_member(SUMS, "a");
+    let before = dies_undecided(&mut cluster, &first);
     cluster.copies["a"].crash();
     let second = cluster.start("b", "");
     // Its predecessor's transaction lasts a minute; what it does not name moves at once.
@@ -469,11 +474,7 @@ fn ep_4_shards_whose_copies_take_turns_lose_nothing_when_another_is_let_in() {
     let first = cluster.start("a", "");
     cluster.add(1);
     cluster.until_answered();
-    first.process.fault(Call::Commit, 1, Fault::CrashBefore);
-    cluster.add_to_one_partition(5);
-    eventually("dead", || first.thread.is_finished());
-    let mut commits = cluster.broker.commits(SUMS).len();
-    cluster.broker.expire_member(SUMS, "a");
+    let mut commits = dies_undecided(&mut cluster, &first);
     let second = cluster.start("b", "");
     // Enough epochs of the same keys that copies take turns of eight.
     for value in 2..40 {

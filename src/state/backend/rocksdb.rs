@@ -100,7 +100,7 @@ impl BackendFactory for RocksFactory {
     fn wipe(&self, shard: Shard) -> Result<(), StateError> {
         let site = self.site(shard);
         let _mark = OpenMark::set(&self.open, shard).ok_or_else(|| site.io("cannot be wiped while it is open"))?;
-        table::remove(&site.path.with_extension(table::TABLE)).map_err(|e| site.io(e))?;
+        table::remove(&site.path.with_extension(table::LEFT_OVER)).map_err(|e| site.io(e))?;
         // Renamed first: a wipe that is cut short must not leave a copy that still opens.
         let gone = site.path.with_extension(image::GONE);
         remove_dir(&gone).map_err(|e| site.io(e))?;

@@ -52,7 +52,7 @@ pub fn baseline(scene: &mut Scene, input: &str, records: u64) -> Result<Run> {
 /// The prototype over a whole topic.
 pub fn prototype(scene: &mut Scene, input: &str, records: u64, state: &str) -> Result<Run> {
     let output = scene.topic("output")?;
-    let dir = scene.dir.join("prototype");
+    let dir = scene.dir.join(&output);
     let mut command = Command::new(sibling("bench-prototype")?);
     command.arg(state).arg(&dir).arg(scene.broker.bootstrap());
     command.args([input, &output, &records.to_string(), "1000"]);

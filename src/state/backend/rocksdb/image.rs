@@ -52,7 +52,7 @@ pub(super) fn remove_left_over(site: &Site) -> Result<(), StateError> {
         if rest.is_some_and(|rest| rest.starts_with(IMAGE) || rest == NEW || rest == GONE) {
             remove_dir(&path).map_err(|e| site.io(e))?;
         }
-        if rest == Some(table::TABLE) {
+        if rest == Some(table::LEFT_OVER) {
             table::remove(&path).map_err(|e| site.io(e))?;
         }
     }

@@ -10,7 +10,7 @@ use rocksdb::{DB, DBCompressionType, Error, ErrorKind, IngestExternalFileOptions
 use std::path::{Path, PathBuf};
 
 /// Part of the name of a table that is no part of the database yet: beside the shard's directory, where only RocksDB has files.
-pub(super) const TABLE: &str = "table";
+pub(super) const LEFT_OVER: &str = "table";
 
 /// A table costs five writes that are waited for, and with fewer bytes than this more than it saves.
 const BYTES_MIN: usize = 1 << 20;
@@ -41,7 +41,7 @@ impl Tables {
         site: &'a Site,
         changes: impl Iterator<Item = Result<Change<'c>, StateError>>,
     ) -> Result<Table<'a>, StateError> {
-        let path = site.path.with_extension(TABLE);
+        let path = site.path.with_extension(LEFT_OVER);
         remove(&path).map_err(|e| site.io(e))?;
         let table = Table { site, path };
         let mut writer = SstFileWriter::create(&self.options);
@@ -81,7 +81,17 @@ impl Table<'_> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         let taken = db.ingest_external_file_cf_opts(&family, &options, vec![&self.path]);
-        taken.map_err(|e| self.site.error(&e))
+        taken.map_err(|e| self.not_taken(&e))
+    }
+
+    /// What names the table, or refuses it, says nothing of the copy.
+    fn not_taken(&self, error: &Error) -> StateError {
+        let names_it = error.as_ref().contains(&*self.path.to_string_lossy());
+        match error.kind() {
+            ErrorKind::InvalidArgument => self.failed(error),
+            _ if names_it => self.failed(error),
+            _ => self.site.error(error),
+        }
     }
 
     fn failed(&self, error: &Error) -> StateError {

@@ -305,7 +305,7 @@ fn a_section_that_is_being_applied_is_read_whole_or_not_at_all() {
     // A batch each, and a table each.
     for value_bytes in [8, 1_000] {
         let dir = tempfile::tempdir().expect("dir");
-        let backend = factory(dir.path(), Faults::none()).open_behind(Shard(0)).expect("open");
+        let backend = behind(dir.path(), "");
         let keys: Vec<String> = (100..200).map(|i| format!("k{i}")).collect();
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
         std::thread::scope(|scope| {
@@ -317,6 +317,7 @@ fn a_section_that_is_being_applied_is_read_whole_or_not_at_all() {
                         value: Some(&value),
                     });
                     backend.apply(&mut changes, &section(n)).expect("apply");
+                    assert!(n > 1 || (in_memtable(&backend) == 0) == (value_bytes > 8), "a table");
                 }
             });
             let mut out = Vec::new();
@@ -496,6 +497,33 @@ fn a_table_that_fails_leaves_nothing_and_the_next_try_works() {
     assert!(blocked.contains("shard-0"), "{blocked}");
     std::fs::remove_dir(&file).expect("and gone");
     apply_changes(&backend, &large_changes(2), 2).expect("again");
+    assert!(rows(&backend).expect("scan") == model_of(2, large_changes));
+}
+
+/// It was taken for damage of the copy, which was then thrown away and fetched again.
+#[test]
+fn a_table_that_is_gone_before_it_is_taken_is_no_damage_of_the_copy() {
+    let dir = tempfile::tempdir().expect("dir");
+    let backend = behind(dir.path(), "");
+    apply_changes(&backend, &large_changes(1), 1).expect("apply");
+    let damages: [fn(&Path) -> std::io::Result<()>; 2] = [
+        |file: &Path| std::fs::remove_file(file),
+        |file: &Path| std::fs::write(file, "no table"),
+    ];
+    for damage in damages {
+        let key = Change {
+            key: b"own",
+            value: Some(b"1"),
+        };
+        let table = backend
+            .tables
+            .write(&backend.site, [Ok(key)].into_iter())
+            .expect("written");
+        damage(&dir.path().join("shard-0.table")).expect("damaged");
+        let error = table.ingest(&backend.db).expect_err("not taken");
+        assert!(matches!(error, StateError::Io { .. }), "{error}");
+    }
+    apply_changes(&backend, &large_changes(2), 2).expect("apply");
     assert!(rows(&backend).expect("scan") == model_of(2, large_changes));
 }
 
